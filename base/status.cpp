@@ -42,7 +42,8 @@ const std::string& Status::op() const { return detail_ ? detail_->op : empty_str
 Status Status::with_op(std::string op) && {
   if (!detail_) return *this;
   Status named;
-  named.detail_ = std::make_shared<Detail>(Detail{detail_->code, detail_->message, std::move(op), detail_->cause});
+  named.detail_ =
+      std::make_shared<Detail>(Detail{detail_->code, detail_->message, std::move(op), detail_->cause});
   return named;
 }
 
@@ -57,8 +58,10 @@ Status Status::because(std::string doing) const {
 std::string Status::to_string() const {
   if (!detail_) return "OK";
   std::string text = std::string(code_name(detail_->code)) + ": " + detail_->message;
-  if (!detail_->op.empty() && detail_->message.find(detail_->op) == std::string::npos) text += " [" + detail_->op + "]";
-  for (const Status* cause = this->cause(); cause; cause = cause->cause()) text += ": caused by " + cause->message();
+  if (!detail_->op.empty() && detail_->message.find(detail_->op) == std::string::npos)
+    text += " [" + detail_->op + "]";
+  for (const Status* cause = this->cause(); cause; cause = cause->cause())
+    text += ": caused by " + cause->message();
   return text;
 }
 

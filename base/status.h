@@ -47,7 +47,9 @@ class [[nodiscard]] Status {
   static Status runtime(std::string message) { return Status(Code::Unavailable, std::move(message)); }
   static Status out_of_range(std::string message) { return Status(Code::OutOfRange, std::move(message)); }
   static Status exhausted(std::string message) { return Status(Code::ResourceExhausted, std::move(message)); }
-  static Status precondition(std::string message) { return Status(Code::FailedPrecondition, std::move(message)); }
+  static Status precondition(std::string message) {
+    return Status(Code::FailedPrecondition, std::move(message));
+  }
 
   bool is_ok() const { return !detail_; }
   explicit operator bool() const = delete;  // ambiguous: write is_ok()
@@ -98,10 +100,10 @@ class [[nodiscard]] Result {
 #define TW_CONCAT(a, b) TW_CONCAT_INNER(a, b)
 
 // Leaves the function with the status of `expr` unless it is ok.
-#define TW_RETURN_IF_ERROR(expr)                             \
-  do {                                                       \
-    ::tilewright::Status tw_status_ = (expr);                \
-    if (!tw_status_.is_ok()) return tw_status_;              \
+#define TW_RETURN_IF_ERROR(expr)                \
+  do {                                          \
+    ::tilewright::Status tw_status_ = (expr);   \
+    if (!tw_status_.is_ok()) return tw_status_; \
   } while (false)
 
 // `TW_ASSIGN_OR_RETURN(auto x, compute())`: declares x from a Result or leaves with its status.
@@ -112,11 +114,11 @@ class [[nodiscard]] Result {
   lhs = std::move(result).value()
 
 // A broken invariant of ours: never aborts the host; use only where a Status can be returned.
-#define TW_ASSERT(condition)                                                                              \
-  do {                                                                                                    \
-    if (!(condition))                                                                                     \
-      return ::tilewright::Status::internal(std::string("broken invariant: ") + #condition + " at " +     \
-                                            __FILE__ + ":" + std::to_string(__LINE__));                   \
+#define TW_ASSERT(condition)                                                                          \
+  do {                                                                                                \
+    if (!(condition))                                                                                 \
+      return ::tilewright::Status::internal(std::string("broken invariant: ") + #condition + " at " + \
+                                            __FILE__ + ":" + std::to_string(__LINE__));               \
   } while (false)
 
 }  // namespace tilewright

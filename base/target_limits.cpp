@@ -7,12 +7,9 @@ namespace tilewright {
 
 static const char* kind_name(TargetKind kind) {
   switch (kind) {
-    case TargetKind::Null:
-      return "null";
-    case TargetKind::Cpu:
-      return "cpu";
-    case TargetKind::Nvptx:
-      return "nvptx";
+    case TargetKind::Null: return "null";
+    case TargetKind::Cpu: return "cpu";
+    case TargetKind::Nvptx: return "nvptx";
   }
   return "unknown";
 }
