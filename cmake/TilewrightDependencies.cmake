@@ -17,6 +17,7 @@ endfunction()
 tw_llvm(tw_llvm_ir core support targetparser)
 tw_llvm(tw_llvm_x86 core support targetparser target mc orcjit jitlink x86codegen x86asmparser)
 tw_llvm(tw_llvm_nvptx core support targetparser target mc nvptxcodegen)
+tw_llvm(tw_llvm_codegen core support targetparser target mc codegen scalaropts instcombine transformutils analysis)
 
 # libffi has a position independent static library of its own.
 find_path(FFI_INCLUDE_DIR ffi.h REQUIRED)

@@ -1,0 +1,139 @@
+// NvptxTarget: compiles to PTX and refuses what PTX cannot call; load and launch answer unimplemented.
+#include "targets/nvptx/nvptx_target.h"
+
+#include <llvm/IR/Function.h>
+#include <llvm/IR/Module.h>
+
+#include <mutex>
+
+#include "base/text.h"
+#include "targets/llvm/compile_job.h"
+
+extern "C" {
+void LLVMInitializeNVPTXTargetInfo();
+void LLVMInitializeNVPTXTarget();
+void LLVMInitializeNVPTXTargetMC();
+void LLVMInitializeNVPTXAsmPrinter();
+}
+
+namespace tilewright {
+namespace {
+
+struct Chip {
+  std::string_view name, ptx;
+  int64_t shared_bytes;
+  int32_t multiprocessors;
+  int64_t l2_bytes;
+  std::string_view summary;
+};
+
+constexpr Chip kChips[] = {
+#define CHIP(spelling, ptx, shared_kib, multiprocessors, l2_mib, summary) \
+  {spelling, ptx, shared_kib << 10, multiprocessors, static_cast<int64_t>(l2_mib) << 20, summary},
+#include "targets/nvptx/chips.def"
+#undef CHIP
+};
+
+constexpr std::string_view kReason = "this build generates PTX and cannot run it yet";
+
+void initialize_llvm() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+}
+
+// LLVM takes an unknown llvm.nvvm name for an external function and prints PTX that no assembler reads.
+Status check_calls(const llvm::Module& module) {
+  for (const llvm::Function& function : module) {
+    if (!function.isDeclaration() || function.isIntrinsic()) continue;
+    return Status::unimplemented(cat("code calls ", std::string_view(function.getName()),
+                                     ", which is neither defined nor an intrinsic of this LLVM"));
+  }
+  return Status::ok();
+}
+
+class NvptxTarget final : public Target {
+ public:
+  NvptxTarget(TargetInfo info, MachineSpec spec) : Target(std::move(info)), spec_(std::move(spec)) {}
+
+  Result<std::string> compile(EmittedModule module, const CompileOptions& options) const override {
+    return compile_module(std::move(module), spec_, options);
+  }
+  Result<std::shared_ptr<const LoadedCode>> load(std::string_view,
+                                                 std::span<const std::string>) const override {
+    return unimplemented("load");
+  }
+  Result<void*> allocate(size_t, size_t) const override { return unimplemented("allocate"); }
+  void free(void*) const override {}
+  Status copy(void*, const void*, size_t, CopyKind, void*) const override { return unimplemented("copy"); }
+  Status launch(const LaunchRequest&) const override { return unimplemented("launch"); }
+  Status synchronize(void*) const override { return unimplemented("synchronize"); }
+
+ private:
+  static Status unimplemented(std::string_view what) {
+    return Status::unimplemented(cat(what, ": ", kReason));
+  }
+  MachineSpec spec_;
+};
+
+TargetLimits limits_of(const Chip& chip) {
+  TargetLimits limits;
+  limits.kind = TargetKind::Nvptx;
+  limits.vector_bytes = 16;  // widest access of one thread
+  limits.vector_registers = 64;
+  limits.has_fma = limits.has_masks = limits.has_gather = true;
+  limits.has_f16_convert = limits.has_f16_arithmetic = limits.has_bf16_dot = limits.has_int8_dot = true;
+  limits.cache_line_bytes = 128;
+  limits.l1_bytes = chip.shared_bytes;
+  limits.l2_bytes = chip.l2_bytes;
+  limits.shared_bytes_per_block = chip.shared_bytes;
+  limits.warp_threads = 32;
+  limits.max_threads_per_block = 1024;
+  limits.multiprocessors = chip.multiprocessors;
+  limits.registers_per_thread = 255;
+  return limits;
+}
+
+}  // namespace
+
+bool claims_nvptx(std::string_view spelling) { return spelling == "nvptx" || spelling.starts_with("nvptx:"); }
+
+Result<std::shared_ptr<Target>> create_nvptx(std::string_view spelling) {
+  initialize_llvm();
+  std::string_view wanted = spelling.starts_with("nvptx:") ? spelling.substr(6) : "";
+  for (const Chip& chip : kChips) {
+    if (chip.name != wanted) continue;
+    MachineSpec spec;
+    spec.triple = "nvptx64-nvidia-cuda";
+    spec.cpu = chip.name;
+    spec.features = cat('+', chip.ptx);
+    spec.is_text = true;
+    spec.check_module = check_calls;
+    TargetInfo info;
+    info.family = "nvptx";
+    info.name = cat("nvptx:", chip.name);
+    info.description = chip.summary;
+    info.isa = cat("nvptx:", chip.name, "+", chip.ptx);
+    info.cache_identity = info.isa;
+    info.host_reason = kReason;
+    info.limits = limits_of(chip);
+    info.limits.triple = spec.triple;
+    info.limits.data_layout = data_layout_of(spec);
+    return std::shared_ptr<Target>(std::make_shared<NvptxTarget>(std::move(info), std::move(spec)));
+  }
+  return Status::invalid(cat("target '", spelling, "': unknown chip '", wanted,
+                             "', expected nvptx:CHIP with one of ",
+                             join(kChips, " ", [](const Chip& chip) { return chip.name; })));
+}
+
+void list_nvptx(std::vector<TargetListing>& listings) {
+  for (const Chip& chip : kChips) {
+    listings.push_back({cat("nvptx:", chip.name), "nvptx", std::string(chip.summary), std::string(kReason)});
+  }
+}
+
+}  // namespace tilewright
