@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "cache/cache.h"
 
@@ -18,6 +19,7 @@ namespace tilewright {
 class CacheTest : public testing::Test {
  protected:
   void SetUp() override {
+    ASSERT_TRUE(configure_log({.levels = "off"}).is_ok());  // faults are what these tests are about
     std::string pattern = (std::filesystem::temp_directory_path() / "tilewright_cache_XXXXXX").string();
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     scratch_ = pattern;
