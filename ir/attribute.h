@@ -29,7 +29,8 @@ using ConstantRef = std::shared_ptr<const Constant>;
 // Copies `bytes` bytes; checks that they fit the type.
 Result<ConstantRef> make_constant(TensorType type, bool splat, const void* data, int64_t bytes);
 // Shares bytes that `owner` keeps alive.
-Result<ConstantRef> borrow_constant(TensorType type, const void* data, int64_t bytes, std::shared_ptr<const void> owner);
+Result<ConstantRef> borrow_constant(TensorType type, const void* data, int64_t bytes,
+                                    std::shared_ptr<const void> owner);
 // A splat of `value` rounded to the dtype.
 ConstantRef make_splat(double value, DType dtype, Shape shape = {});
 ConstantRef make_integer_splat(int64_t value, DType dtype, Shape shape = {});
@@ -41,10 +42,23 @@ using Ints = std::vector<int64_t>;
 using Floats = std::vector<double>;
 using Types = std::vector<TensorType>;
 
-enum class AttributeKind : uint8_t { Bool, Int, Float, String, Enum, DType, Ints, Floats, Dims, Types, Constant };
+enum class AttributeKind : uint8_t {
+  Bool,
+  Int,
+  Float,
+  String,
+  Enum,
+  DType,
+  Ints,
+  Floats,
+  Dims,
+  Types,
+  Constant
+};
 
 // Enum attributes hold their word as a string.
-using Attribute = std::variant<bool, int64_t, double, std::string, DType, Ints, Floats, Shape, Types, ConstantRef>;
+using Attribute =
+    std::variant<bool, int64_t, double, std::string, DType, Ints, Floats, Shape, Types, ConstantRef>;
 
 using AttributeMap = std::map<std::string, Attribute, std::less<>>;
 

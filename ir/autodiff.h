@@ -1,4 +1,5 @@
-// Reverse-mode differentiation of graphs: one rule a differentiable row, a joint graph or a forward/backward pair.
+// Reverse-mode differentiation of graphs: one rule a differentiable row, a joint graph or a forward/backward
+// pair.
 #pragma once
 
 #include <span>
@@ -8,13 +9,14 @@
 
 namespace tilewright {
 
-// What a rule sees: the forward node's values inside the graph being built, the cotangents, and where to add gradients.
+// What a rule sees: the forward node's values inside the graph being built, the cotangents, and where to add
+// gradients.
 class Gradient {
  public:
   Builder& b;
-  const Node& node;            // of the original graph: op, attributes, regions
+  const Node& node;  // of the original graph: op, attributes, regions
   AttributeReader attributes;
-  std::vector<ValueId> operands;    // images in the builder's graph; invalid when absent
+  std::vector<ValueId> operands;  // images in the builder's graph; invalid when absent
   std::vector<ValueId> results;
   std::vector<ValueId> cotangents;  // one a result; invalid when no gradient flows into it
   std::vector<bool> wanted;         // one an operand: whether its gradient is needed
@@ -29,7 +31,8 @@ class Gradient {
 #define TW_GRADIENT_Zero(name)
 #define TW_GRADIENT_Expansion(name)
 #define TW_GRADIENT_Rule(name) Status gradient_##name(Gradient& g);
-#define OP(name, Enum, id, operands, results, types, attributes, infer, kind, accuracy, traits, gradient, meaning) \
+#define OP(name, Enum, id, operands, results, types, attributes, infer, kind, accuracy, traits, gradient, \
+           meaning)                                                                                       \
   TW_GRADIENT_##gradient(name)
 #define COMPOSITE OP
 #include "ir/ops.def"
@@ -37,13 +40,14 @@ class Gradient {
 #undef COMPOSITE
 
 struct GradientOptions {
-  std::vector<int> outputs;     // outputs that get a cotangent (float ones only); empty: all float outputs
-  std::vector<int> inputs;      // inputs whose gradient is wanted; empty: all float inputs
-  bool recompute = false;       // recompute cheap activations in the backward instead of saving them
+  std::vector<int> outputs;  // outputs that get a cotangent (float ones only); empty: all float outputs
+  std::vector<int> inputs;   // inputs whose gradient is wanted; empty: all float inputs
+  bool recompute = false;    // recompute cheap activations in the backward instead of saving them
 };
 
 // One graph: the original inputs, then a cotangent an output; the original outputs, then a gradient an input.
-// When exactly one scalar output is differentiated and `implicit_one` is set, its cotangent is the constant 1.
+// When exactly one scalar output is differentiated and `implicit_one` is set, its cotangent is the
+// constant 1.
 Result<Graph> joint_gradient(const Graph& graph, const GradientOptions& options, bool implicit_one);
 
 struct GradientPair {

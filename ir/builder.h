@@ -28,7 +28,8 @@ class Builder {
   std::vector<ValueId> emit_all(Op op, std::vector<ValueId> operands, AttributeMap attributes = {},
                                 std::vector<RegionRef> regions = {});
   // The first result.
-  ValueId emit(Op op, std::vector<ValueId> operands, AttributeMap attributes = {}, std::vector<RegionRef> regions = {});
+  ValueId emit(Op op, std::vector<ValueId> operands, AttributeMap attributes = {},
+               std::vector<RegionRef> regions = {});
 
   // Splat constants; integers are exact.
   ValueId constant(double value, DType dtype, Shape shape = {});
@@ -46,7 +47,9 @@ class Builder {
   ValueId negate(ValueId a) { return emit(Op::Negate, {a}); }
   ValueId exponential(ValueId a) { return emit(Op::Exponential, {a}); }
   ValueId log(ValueId a) { return emit(Op::Log, {a}); }
-  ValueId select(ValueId pred, ValueId on_true, ValueId on_false) { return emit(Op::Select, {pred, on_true, on_false}); }
+  ValueId select(ValueId pred, ValueId on_true, ValueId on_false) {
+    return emit(Op::Select, {pred, on_true, on_false});
+  }
   ValueId compare(ValueId a, ValueId b, const char* direction);  // "LT", ...
   ValueId scale(ValueId a, double factor) { return multiply(a, constant_like(factor, a)); }
   ValueId shift(ValueId a, double amount) { return add(a, constant_like(amount, a)); }

@@ -67,7 +67,8 @@ Dim Dim::from_terms(std::vector<Term> terms, int64_t constant) {
   std::vector<Term> merged;
   for (Term& term : terms) {
     if (!merged.empty() && product_text(merged.back().atoms) == product_text(term.atoms)) {
-      if (add_overflows(merged.back().coefficient, term.coefficient, &merged.back().coefficient)) return invalid();
+      if (add_overflows(merged.back().coefficient, term.coefficient, &merged.back().coefficient))
+        return invalid();
     } else {
       merged.push_back(std::move(term));
     }
@@ -285,7 +286,8 @@ Result<int64_t> Dim::evaluate(const Bindings& bindings) const {
     int64_t product = term.coefficient;
     for (const AtomRef& atom : term.atoms) {
       TW_ASSIGN_OR_RETURN(int64_t value, evaluate_atom(*atom, bindings));
-      if (multiply_overflows(product, value, &product)) return Status::invalid(cat(to_string(), " overflows 64 bits"));
+      if (multiply_overflows(product, value, &product))
+        return Status::invalid(cat(to_string(), " overflows 64 bits"));
     }
     if (add_overflows(sum, product, &sum)) return Status::invalid(cat(to_string(), " overflows 64 bits"));
   }
@@ -305,7 +307,8 @@ Dim Dim::substitute(const std::map<std::string, Dim, std::less<>>& replacements)
           break;
         }
         case AtomKind::FloorDiv:
-          product = product * floor_div(atom->lhs.substitute(replacements), atom->rhs.substitute(replacements));
+          product =
+              product * floor_div(atom->lhs.substitute(replacements), atom->rhs.substitute(replacements));
           break;
         case AtomKind::Mod:
           product = product * mod(atom->lhs.substitute(replacements), atom->rhs.substitute(replacements));
@@ -346,7 +349,8 @@ int64_t saturate(__int128 value) {
 
 Interval multiply(Interval a, Interval b) {
   auto product = [](int64_t x, int64_t y) { return saturate(static_cast<__int128>(x) * y); };
-  int64_t corners[4] = {product(a.min, b.min), product(a.min, b.max), product(a.max, b.min), product(a.max, b.max)};
+  int64_t corners[4] = {product(a.min, b.min), product(a.min, b.max), product(a.max, b.min),
+                        product(a.max, b.max)};
   return {*std::min_element(corners, corners + 4), *std::max_element(corners, corners + 4)};
 }
 

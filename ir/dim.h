@@ -1,4 +1,5 @@
-// Dim: an integer expression over named symbols, kept in a canonical form, so that equal text means equal value.
+// Dim: an integer expression over named symbols, kept in a canonical form, so that equal text means equal
+// value.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +62,8 @@ class Dim {
 
   Result<int64_t> evaluate(const Bindings& bindings) const;
   Dim substitute(const std::map<std::string, Dim, std::less<>>& replacements) const;
-  void collect_symbols(std::vector<std::string>& names) const;  // in order of first appearance, without repeats
+  void collect_symbols(
+      std::vector<std::string>& names) const;  // in order of first appearance, without repeats
   // Range over all values that the symbols may take (unknown symbols are unbounded).
   Interval range(const std::vector<Symbol>& symbols) const;
   // True when every value is known to be a multiple of `divisor`.

@@ -18,7 +18,8 @@ class DimParser {
     TW_ASSIGN_OR_RETURN(Dim dim, sum(0));
     skip_space();
     if (at_ < text_.size()) return error("end of expression");
-    if (!dim.is_valid()) return Status::invalid(cat("dim expression `", text_, "` overflows or divides by zero"));
+    if (!dim.is_valid())
+      return Status::invalid(cat("dim expression `", text_, "` overflows or divides by zero"));
     return dim;
   }
 
@@ -73,7 +74,8 @@ class DimParser {
     }
     if (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) return number();
     size_t start = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_'))
+      ++at_;
     if (at_ == start) return error("a number, a symbol or `(`");
     std::string name(text_.substr(start, at_ - start));
     if (name == "floordiv" || name == "mod" || name == "min" || name == "max") return call(name, depth);
@@ -83,7 +85,8 @@ class DimParser {
   Result<Dim> number() {
     int64_t value = 0;
     auto [end, fault] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (fault != std::errc()) return Status::invalid(cat("dim expression `", text_, "`: number does not fit 64 bits"));
+    if (fault != std::errc())
+      return Status::invalid(cat("dim expression `", text_, "`: number does not fit 64 bits"));
     at_ = end - text_.data();
     return Dim(value);
   }

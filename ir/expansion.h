@@ -16,7 +16,9 @@ struct Expansion {
   AttributeReader attributes;
   std::vector<ValueId> results;
 
-  bool has(int index) const { return index < static_cast<int>(operands.size()) && operands[index].is_valid(); }
+  bool has(int index) const {
+    return index < static_cast<int>(operands.size()) && operands[index].is_valid();
+  }
 };
 
 // expand_<name>: returns a status for bad arguments; builder errors are picked up by the caller.
@@ -30,8 +32,8 @@ struct Expansion {
 Result<std::vector<ValueId>> expand(Builder& builder, Op op, std::span<const ValueId> operands,
                                     const AttributeMap& attributes);
 
-// The graph with every composite for which `wanted` says so replaced by its expansion (recursively), calls and
-// `composite` markers inlined; names and outputs kept.
+// The graph with every composite for which `wanted` says so replaced by its expansion (recursively), calls
+// and `composite` markers inlined; names and outputs kept.
 Result<Graph> expand_composites(const Graph& graph, bool (*wanted)(Op));
 
 }  // namespace tilewright

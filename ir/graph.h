@@ -36,17 +36,17 @@ struct Node {
 
 struct Value {
   TensorType type;
-  NodeId node;           // invalid for a graph input
-  uint32_t result = 0;   // index among the node's results, or among the graph's inputs
-  std::string name;      // text name without '%'; empty: numbered when printed
+  NodeId node;          // invalid for a graph input
+  uint32_t result = 0;  // index among the node's results, or among the graph's inputs
+  std::string name;     // text name without '%'; empty: numbered when printed
 };
 
 // How a tensor at the boundary lies in memory.
 struct Layout {
   enum class Kind : uint8_t { Dense, Strided, Any };
   Kind kind = Kind::Dense;
-  std::vector<int64_t> order;   // Dense: dims from the slowest to the fastest; empty is row-major
-  std::vector<Dim> strides;     // Strided: in elements, one a dim
+  std::vector<int64_t> order;  // Dense: dims from the slowest to the fastest; empty is row-major
+  std::vector<Dim> strides;    // Strided: in elements, one a dim
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 
@@ -58,8 +58,8 @@ struct Input {
 
 struct Output {
   ValueId value;
-  std::string name;       // may be empty
-  int alias_input = -1;   // the input whose memory this output may take
+  std::string name;      // may be empty
+  int alias_input = -1;  // the input whose memory this output may take
   Layout layout;
 };
 
@@ -103,7 +103,8 @@ class Graph {
 // A node in messages: "reduce_sum %7".
 std::string node_name(const Graph& graph, NodeId id);
 
-// Copies `source`'s nodes into `target`, operands mapped; `map[i]` is the image of source value i (preset for inputs).
+// Copies `source`'s nodes into `target`, operands mapped; `map[i]` is the image of source value i (preset for
+// inputs).
 Status copy_nodes(const Graph& source, Graph& target, std::vector<ValueId>& map);
 
 // The graph without nodes that no output and no side effect needs; inputs stay.

@@ -1,4 +1,5 @@
-// Canonical hash of a graph: equal for graphs that differ only in value names, tags and unused symbols' order.
+// Canonical hash of a graph: equal for graphs that differ only in value names, tags and unused symbols'
+// order.
 #pragma once
 
 #include "base/hash.h"

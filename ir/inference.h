@@ -45,16 +45,19 @@ class AttributeReader {
   const AttributeMap& attributes_;
 };
 
-// Arity, dtype classes, dtype equality, attribute names, kinds and choices, number of regions; then the row's rule.
+// Arity, dtype classes, dtype equality, attribute names, kinds and choices, number of regions; then the row's
+// rule.
 Result<Types> infer_types(const NodeView& view);
 
 // Attribute schema only: unknown, missing, wrong kind, wrong choice.
 Status check_attributes(Op op, const AttributeMap& attributes);
-// Removes attributes equal to their defaults and sorts out int/float/dims spellings (ints given for dims become dims).
+// Removes attributes equal to their defaults and sorts out int/float/dims spellings (ints given for dims
+// become dims).
 Status normalize_attributes(Op op, AttributeMap& attributes);
 
 // One function a rule; rows name them.  (infer/*.cpp)
-#define OP(name, Enum, id, operands, results, types, attributes, infer, ...) Result<Types> infer_##infer(const NodeView& view);
+#define OP(name, Enum, id, operands, results, types, attributes, infer, ...) \
+  Result<Types> infer_##infer(const NodeView& view);
 #define COMPOSITE OP
 #include "ir/ops.def"
 #undef OP

@@ -21,8 +21,25 @@ enum class Op : uint16_t {
 };
 
 enum class OpKind : uint8_t {
-  Source, Elementwise, Movement, Reduction, Scan, Window, Contraction, Indexing, Sorting, Control, Marker, Collective,
-  Random, Normalization, Attention, Loss, Recurrent, Selection, Optimizer,
+  Source,
+  Elementwise,
+  Movement,
+  Reduction,
+  Scan,
+  Window,
+  Contraction,
+  Indexing,
+  Sorting,
+  Control,
+  Marker,
+  Collective,
+  Random,
+  Normalization,
+  Attention,
+  Loss,
+  Recurrent,
+  Selection,
+  Optimizer,
 };
 
 enum class Accuracy : uint8_t { Exact, Rounded, Ulp1, Ulp2, Ulp4, Sum, Mixed };
@@ -53,9 +70,9 @@ struct ResultInfo {
 struct AttributeInfo {
   std::string name;
   AttributeKind kind = AttributeKind::Int;
-  bool optional = false;                  // may be absent without a default
+  bool optional = false;  // may be absent without a default
   std::optional<Attribute> default_value;
-  std::vector<std::string> choices;       // Enum
+  std::vector<std::string> choices;  // Enum
 };
 
 struct NodeView;  // ir/inference.h

@@ -12,8 +12,8 @@ namespace tilewright {
 std::string print(const Graph& graph);
 std::string print(const Attribute& attribute);
 
-// Reads every graph of a text.  Errors carry line and column and the offending line; all syntax errors that can be
-// told apart are joined into one status.  The graphs are verified.
+// Reads every graph of a text.  Errors carry line and column and the offending line; all syntax errors that
+// can be told apart are joined into one status.  The graphs are verified.
 Result<std::vector<Graph>> parse_graphs(std::string_view text);
 Result<Graph> parse_graph(std::string_view text);  // exactly one
 

@@ -12,20 +12,20 @@
 namespace tilewright {
 
 // DTYPE(Enumerator, name, id, bytes): ids are permanent, the C ABI uses them.
-#define TW_DTYPES(DTYPE)          \
-  DTYPE(Bool, "bool", 0, 1)       \
-  DTYPE(I8, "i8", 1, 1)           \
-  DTYPE(I16, "i16", 2, 2)         \
-  DTYPE(I32, "i32", 3, 4)         \
-  DTYPE(I64, "i64", 4, 8)         \
-  DTYPE(U8, "u8", 5, 1)           \
-  DTYPE(U16, "u16", 6, 2)         \
-  DTYPE(U32, "u32", 7, 4)         \
-  DTYPE(U64, "u64", 8, 8)         \
-  DTYPE(F16, "f16", 9, 2)         \
-  DTYPE(BF16, "bf16", 10, 2)      \
-  DTYPE(F32, "f32", 11, 4)        \
-  DTYPE(F64, "f64", 12, 8)        \
+#define TW_DTYPES(DTYPE)             \
+  DTYPE(Bool, "bool", 0, 1)          \
+  DTYPE(I8, "i8", 1, 1)              \
+  DTYPE(I16, "i16", 2, 2)            \
+  DTYPE(I32, "i32", 3, 4)            \
+  DTYPE(I64, "i64", 4, 8)            \
+  DTYPE(U8, "u8", 5, 1)              \
+  DTYPE(U16, "u16", 6, 2)            \
+  DTYPE(U32, "u32", 7, 4)            \
+  DTYPE(U64, "u64", 8, 8)            \
+  DTYPE(F16, "f16", 9, 2)            \
+  DTYPE(BF16, "bf16", 10, 2)         \
+  DTYPE(F32, "f32", 11, 4)           \
+  DTYPE(F64, "f64", 12, 8)           \
   DTYPE(F8E4M3FN, "f8e4m3fn", 13, 1) \
   DTYPE(F8E5M2, "f8e5m2", 14, 1)
 
@@ -49,9 +49,9 @@ struct TypeClass {
 // Bool Int Float Number Arith Logical Index Dot Any, or the name of one dtype.
 std::optional<TypeClass> parse_type_class(std::string_view name);
 
-bool is_float(DType dtype);         // f16 bf16 f32 f64
-bool is_float8(DType dtype);        // the two f8 types
-bool is_integer(DType dtype);       // the eight integers
+bool is_float(DType dtype);    // f16 bf16 f32 f64
+bool is_float8(DType dtype);   // the two f8 types
+bool is_integer(DType dtype);  // the eight integers
 bool is_signed_integer(DType dtype);
 bool is_unsigned_integer(DType dtype);
 bool is_narrow_float(DType dtype);  // f16, bf16 and the f8 types: computed in f32

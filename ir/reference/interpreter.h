@@ -13,23 +13,25 @@ struct OwnedTensor {
 OwnedTensor allocate_tensor(DType dtype, const std::vector<int64_t>& sizes);
 
 struct InterpreterOptions {
-  CustomCallRunner custom_call;               // null: custom calls are an error
-  bool fill_uninitialized = true;             // 0xAA into `uninitialized`
-  std::function<Status()> abort_check;        // polled between nodes
+  CustomCallRunner custom_call;         // null: custom calls are an error
+  bool fill_uninitialized = true;       // 0xAA into `uninitialized`
+  std::function<Status()> abort_check;  // polled between nodes
   // Called after each node with its results; for tracing and for finding the first difference.
   std::function<void(NodeId, std::span<const TensorRef>)> observe;
 };
 
-// Binds symbols from the input sizes (the first bare occurrence binds, all others are checked; a mismatch names the dim)
-// on top of `given`.
-Result<Bindings> bind_symbols(const Graph& graph, std::span<const std::vector<int64_t>> input_sizes, const Bindings& given);
+// Binds symbols from the input sizes (the first bare occurrence binds, all others are checked; a mismatch
+// names the dim) on top of `given`.
+Result<Bindings> bind_symbols(const Graph& graph, std::span<const std::vector<int64_t>> input_sizes,
+                              const Bindings& given);
 
 // Inputs in order; returns freshly allocated dense outputs.
-Result<std::vector<OwnedTensor>> interpret(const Graph& graph, std::span<const TensorRef> inputs, const Bindings& given,
-                                           const InterpreterOptions& options = {});
+Result<std::vector<OwnedTensor>> interpret(const Graph& graph, std::span<const TensorRef> inputs,
+                                           const Bindings& given, const InterpreterOptions& options = {});
 
 // One node: output sizes from the result types under `bindings`.
-Status run_node(const Graph& graph, const Node& node, const Bindings& bindings, std::span<const TensorRef* const> inputs,
-                std::span<TensorRef> outputs, StickyError& error, const InterpreterOptions& options);
+Status run_node(const Graph& graph, const Node& node, const Bindings& bindings,
+                std::span<const TensorRef* const> inputs, std::span<TensorRef> outputs, StickyError& error,
+                const InterpreterOptions& options);
 
 }  // namespace tilewright

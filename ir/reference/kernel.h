@@ -38,10 +38,12 @@ class StickyError {
 };
 
 // Runs a region on tensors: inputs given, outputs allocated by the caller with the region's output types.
-using RegionRunner = std::function<Status(const Graph& region, std::span<const TensorRef> inputs, std::span<TensorRef> outputs)>;
+using RegionRunner = std::function<Status(const Graph& region, std::span<const TensorRef> inputs,
+                                          std::span<TensorRef> outputs)>;
 // Runs a registered custom call.
-using CustomCallRunner = std::function<Status(const std::string& target, const AttributeMap& attributes,
-                                              std::span<const TensorRef> inputs, std::span<TensorRef> outputs)>;
+using CustomCallRunner =
+    std::function<Status(const std::string& target, const AttributeMap& attributes,
+                         std::span<const TensorRef> inputs, std::span<TensorRef> outputs)>;
 
 struct KernelCall {
   Op op;
@@ -71,8 +73,9 @@ using ReferenceKernel = Status (*)(KernelCall&);
 
 ReferenceKernel reference_kernel(Op op);
 
-// Declared tolerance of an op against the reference: |a - b| <= absolute + relative * |b| + ulps * ulp(b), special values
-// equal in kind.  `terms` is the length of the sums inside (1 when there are none), `magnitude` sum |x| where known.
+// Declared tolerance of an op against the reference: |a - b| <= absolute + relative * |b| + ulps * ulp(b),
+// special values equal in kind.  `terms` is the length of the sums inside (1 when there are none),
+// `magnitude` sum |x| where known.
 struct Tolerance {
   double ulps = 0;
   double relative = 0;

@@ -1,5 +1,5 @@
-// Scalar semantics: the one evaluator of elementwise ops, shared by the constant folder, the graph reference kernels and
-// the tile interpreter.
+// Scalar semantics: the one evaluator of elementwise ops, shared by the constant folder, the graph reference
+// kernels and the tile interpreter.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,15 @@
 
 namespace tilewright {
 
-// One element of any dtype: floats (all widths) as double already rounded to the dtype, integers and bool as 64 bits
-// (sign- or zero-extended by dtype).
+// One element of any dtype: floats (all widths) as double already rounded to the dtype, integers and bool as
+// 64 bits (sign- or zero-extended by dtype).
 struct Scalar {
   DType dtype = DType::F32;
   double f = 0;
   int64_t i = 0;
 
-  static Scalar of_float(DType dtype, double value);  // rounds to the dtype (via f32 for 16-bit types: see scalar.cpp)
+  static Scalar of_float(DType dtype,
+                         double value);  // rounds to the dtype (via f32 for 16-bit types: see scalar.cpp)
   static Scalar of_integer(DType dtype, int64_t value);  // wraps to the dtype
   bool is_true() const { return i != 0; }
 };
@@ -37,7 +38,8 @@ Scalar convert_scalar(const Scalar& value, DType dtype, bool saturate = false);
 // Any op of kind Elementwise that is not a composite (ids 8-53, convert, reduce_precision).
 Scalar evaluate_elementwise(Op op, const AttributeReader& attributes, const Scalar* operands, int count);
 
-// The combine step of reductions and scans: sum, product, maximum, minimum, and, or, xor in `dtype` arithmetic.
+// The combine step of reductions and scans: sum, product, maximum, minimum, and, or, xor in `dtype`
+// arithmetic.
 Scalar combine(Op op, const Scalar& a, const Scalar& b);
 Scalar reduction_identity(Op op, DType dtype);
 
