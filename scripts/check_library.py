@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks libtilewright.so as a host sees it: only tw_* exported, few libraries needed, never unloaded, no constructors of ours.
 
-Usage: check_library.py <libtilewright.so> <folder of static archives> <sanitizer or empty>
+Usage: check_library.py <libtilewright.so> <folder of static archives> [sanitizer]
 """
 
 import glob
@@ -55,7 +55,8 @@ def check_constructors(archives, problems):
 
 
 def main():
-    library, archives, sanitizer = sys.argv[1:4]
+    library, archives = sys.argv[1:3]
+    sanitizer = sys.argv[3] if len(sys.argv) > 3 else None
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     problems = []
     exported = check_exports(library, problems)
