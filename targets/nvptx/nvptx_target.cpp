@@ -2,6 +2,7 @@
 #include "targets/nvptx/nvptx_target.h"
 
 #include <llvm/IR/Function.h>
+#include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
 
 #include <mutex>
@@ -49,7 +50,7 @@ void initialize_llvm() {
 // LLVM takes an unknown llvm.nvvm name for an external function and prints PTX that no assembler reads.
 Status check_calls(const llvm::Module& module) {
   for (const llvm::Function& function : module) {
-    if (!function.isDeclaration() || function.isIntrinsic()) continue;
+    if (!function.isDeclaration() || function.getIntrinsicID() != llvm::Intrinsic::not_intrinsic) continue;
     return Status::unimplemented(cat("code calls ", std::string_view(function.getName()),
                                      ", which is neither defined nor an intrinsic of this LLVM"));
   }
