@@ -117,12 +117,17 @@ struct Instruction {
   int depth = 1;                   // Load: buffers in flight
   bool streaming = false;          // Store: nobody reads it soon
   StoreKind store = StoreKind::Set;
-  Ints axes;               // Broadcast, Transpose, Reduce, Scan
+  Ints axes;  // Broadcast, Transpose, Reduce, Scan
+  // Reduce: one an axis of `axes`; Scan: one.  Elements at that index and beyond take no part (a scan's
+  // results there are unspecified); empty: all take part.  How a tile that reaches over the end of a buffer
+  // is reduced.
+  std::vector<Dim> limits;
   bool reverse = false;    // Scan
   bool exclusive = false;  // Scan
   Combine combine =
       Combine::Sum;  // Reduce, Scan; Custom: block 0 takes k left then k right elements (0-d tiles), yields k
   DotDims dot;
+  Ints micro;  // Dot: rows and columns of the register block; empty: the emitter's choice for the chip
   bool epilogue_micro = false;  // Dot in the last k step: what follows is emitted a micro-tile at a time
   std::string symbol;           // For, LoadScalar
   Dim from, to, step;           // For
