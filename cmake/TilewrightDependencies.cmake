@@ -2,6 +2,9 @@
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
+# Optional parts of LLVM that are never linked here; looking for them only prints that they are missing.
+set(CMAKE_DISABLE_FIND_PACKAGE_LibEdit ON)
+set(CMAKE_DISABLE_FIND_PACKAGE_CURL ON)
 find_package(LLVM 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/llvm)
 
 # tw_llvm(<name> <component>...): an interface target with the headers as system headers and the static libraries.

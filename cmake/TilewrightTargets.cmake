@@ -75,7 +75,12 @@ function(tw_add_test name)
     set(arg_TIMEOUT 600)
   endif()
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set(environment TILEWRIGHT_CACHE_DIR=${PROJECT_BINARY_DIR}/test_cache/${name} ${arg_ENVIRONMENT})
+  set(environment TILEWRIGHT_CACHE_DIR=${PROJECT_BINARY_DIR}/test_cache/${name} TILEWRIGHT_VERIFY_IR=1)
+  if(TILEWRIGHT_SANITIZE STREQUAL "thread")
+    # Our forked children start threads again, which the sanitizer otherwise takes for a mistake.
+    list(APPEND environment TSAN_OPTIONS=die_after_fork=0)
+  endif()
+  list(APPEND environment ${arg_ENVIRONMENT})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" ENVIRONMENT "${environment}"
                        SKIP_RETURN_CODE 77)
 endfunction()
