@@ -213,4 +213,51 @@ std::optional<IndexMap> operand_map(const Graph& graph, const Node& node, int op
   return std::nullopt;
 }
 
+std::optional<IndexMap> gather_index_map(const Graph& graph, const Node& node, int64_t component, const IndexMap& map) {
+  AttributeReader attributes(node.op, node.attributes);
+  const Ints& offset_dims = attributes.get_ints("offset_dims");
+  int64_t vector_dim = attributes.get_int("index_vector_dim");
+  int rank = graph.type(node.operands[1]).rank();
+  int result_rank = graph.type(node.results[0]).rank();
+  IndexMap out;
+  int result_dim = 0;
+  for (int dim = 0; dim < rank; ++dim) {
+    if (dim == vector_dim) {
+      out.segments.push_back({dim, 1, IndexExpr{Dim(component), {}}});
+      continue;
+    }
+    while (result_dim < result_rank &&
+           std::find(offset_dims.begin(), offset_dims.end(), result_dim) != offset_dims.end()) {
+      ++result_dim;
+    }
+    const Segment* segment = single(map, result_dim++);
+    if (!segment) return std::nullopt;
+    out.segments.push_back({dim, 1, segment->expr});
+  }
+  return out;
+}
+
+std::vector<IndexMap> operand_maps(const Graph& graph, const Node& node, int operand, const IndexMap& result_map) {
+  std::vector<IndexMap> maps;
+  std::optional<IndexMap> map;
+  switch (node.op) {
+    case Op::GatherElements: map = result_map; break;
+    case Op::DynamicSlice: map = IndexMap{}; break;
+    case Op::DynamicUpdateSlice: map = operand == 0 ? result_map : IndexMap{}; break;
+    case Op::Gather: {
+      int64_t components = static_cast<int64_t>(
+          AttributeReader(node.op, node.attributes).get_ints("start_index_map").size());
+      for (int64_t i = 0; i < components; ++i) {
+        map = gather_index_map(graph, node, i, result_map);
+        if (!map) return {};
+        maps.push_back(std::move(*map));
+      }
+      return maps;
+    }
+    default: map = operand_map(graph, node, operand, result_map); break;
+  }
+  if (map) maps.push_back(std::move(*map));
+  return maps;
+}
+
 }  // namespace tilewright

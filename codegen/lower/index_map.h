@@ -38,6 +38,9 @@ struct IndexMap {
 // For ops of kind Elementwise and Movement and for markers; others answer nothing.
 std::optional<IndexMap> operand_map(const Graph& graph, const Node& node, int operand, const IndexMap& result_map);
 
+// All maps by which a node reads an operand, with the index operands of gathers (one a component); empty: no affine map.
+std::vector<IndexMap> operand_maps(const Graph& graph, const Node& node, int operand, const IndexMap& result_map);
+
 // The map of `reshape`'s operand when it only splits operand dims or moves dims of size 1 (affine), else nothing.
 std::optional<IndexMap> reshape_map(const Shape& from, const Shape& to, const IndexMap& result_map);
 
