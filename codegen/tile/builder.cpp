@@ -188,7 +188,7 @@ static std::vector<int64_t> without_axes(const std::vector<int64_t>& shape, cons
   return kept;
 }
 
-ValueId KernelBuilder::reduce(Combine combine, ValueId value, Ints axes) {
+ValueId KernelBuilder::reduce(Combine combine, ValueId value, Ints axes, std::vector<Dim> limits) {
   if (axes.empty()) return value;
   Instruction instruction;
   instruction.opcode = Opcode::Reduce;
@@ -196,6 +196,7 @@ ValueId KernelBuilder::reduce(Combine combine, ValueId value, Ints axes) {
   instruction.combine = combine;
   ValueId result = add_value({type(value).dtype, without_axes(type(value).shape, axes)});
   instruction.axes = std::move(axes);
+  instruction.limits = std::move(limits);
   instruction.results = {result};
   append(std::move(instruction));
   return result;
@@ -210,6 +211,7 @@ std::vector<ValueId> KernelBuilder::scan(Combine combine, std::vector<ValueId> v
   instruction.axes = {axis};
   instruction.reverse = reverse;
   instruction.exclusive = exclusive;
+  instruction.limits = std::move(limits);
   for (ValueId value : values) instruction.results.push_back(add_value(type(value)));
   for (ValueId carry : carries) instruction.results.push_back(add_value(type(carry)));
   instruction.operands = std::move(values);
@@ -284,13 +286,14 @@ void KernelBuilder::begin_if(Dim condition, std::vector<ValueId> carries) {
 }
 
 void KernelBuilder::begin_custom(Opcode opcode, std::vector<ValueId> operands, Ints axes, bool reverse,
-                                 bool exclusive) {
+                                 bool exclusive, std::vector<Dim> limits) {
   Instruction instruction;
   instruction.opcode = opcode;
   instruction.combine = Combine::Custom;
   instruction.reverse = reverse;
   instruction.exclusive = exclusive;
   instruction.axes = std::move(axes);
+  instruction.limits = std::move(limits);
   instruction.blocks.emplace_back();
   size_t count = opcode == Opcode::Scan ? operands.size() / 2 : operands.size();
   for (int side = 0; side < 2; ++side) {
@@ -330,6 +333,27 @@ std::vector<ValueId> KernelBuilder::end_custom(std::vector<ValueId> yields) {
   std::vector<ValueId> results = done.results;
   append(std::move(done));
   return results;
+}
+
+static void collect_block_symbols(const Block& block, std::vector<std::string>& names) {
+  for (const Instruction& instruction : block.body) {
+    for (const DimIndex& index : instruction.access.index) index.base.collect_symbols(names);
+    for (const Dim& limit : instruction.limits) limit.collect_symbols(names);
+    instruction.from.collect_symbols(names);
+    instruction.to.collect_symbols(names);
+    instruction.step.collect_symbols(names);
+    instruction.condition.collect_symbols(names);
+    for (const Block& inner : instruction.blocks) collect_block_symbols(inner, names);
+  }
+}
+
+void collect_symbols(const Kernel& kernel, std::vector<std::string>& names) {
+  for (const Param& param : kernel.params) {
+    for (const Dim& dim : param.dims) dim.collect_symbols(names);
+    for (const Dim& stride : param.strides) stride.collect_symbols(names);
+  }
+  for (const Dim& dim : kernel.grid) dim.collect_symbols(names);
+  collect_block_symbols(kernel.body, names);
 }
 
 }  // namespace tilewright::tile

@@ -175,7 +175,7 @@ class KernelBuilder {
   ValueId broadcast(ValueId value, std::vector<int64_t> shape, Ints axes);
   ValueId transpose(ValueId value, Ints perm);
   ValueId reshape(ValueId value, std::vector<int64_t> shape);
-  ValueId reduce(Combine combine, ValueId value, Ints axes);
+  ValueId reduce(Combine combine, ValueId value, Ints axes, std::vector<Dim> limits = {});
   std::vector<ValueId> scan(Combine combine, std::vector<ValueId> values, std::vector<ValueId> carries,
                             int64_t axis, bool reverse, bool exclusive);
   ValueId dot(ValueId a, ValueId b, ValueId acc, DotDims dims);
@@ -212,6 +212,9 @@ std::string print(const Kernel& kernel);
 // Values and loop symbols renumbered in order, the name dropped: equal for kernels that do the same.
 std::string canonical_text(const Kernel& kernel);
 Result<Kernel> parse_kernel(std::string_view text);
+
+// Names of all symbols that the kernel's expressions mention, loop variables and grid ids included.
+void collect_symbols(const Kernel& kernel, std::vector<std::string>& names);
 
 // Shapes, dtypes, dominance, access ranks, symbols, block structure; all violations joined.
 Status verify(const Kernel& kernel);
