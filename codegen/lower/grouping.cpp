@@ -1,4 +1,5 @@
-// Walks the graph from its outputs up and fuses each node into the kernel of its consumers where that is legal.
+// Walks the graph from its outputs up and fuses each node into the kernel of its consumers where that is
+// legal.
 #include "codegen/lower/grouping.h"
 
 #include <algorithm>
@@ -47,7 +48,8 @@ bool is_fusible(const Graph& graph, const Node& node) {
     case Op::DimSize:
     case Op::StopGradient: return true;
     case Op::BitcastConvert:
-      return dtype_bytes(graph.type(node.operands[0]).dtype) == dtype_bytes(graph.type(node.results[0]).dtype);
+      return dtype_bytes(graph.type(node.operands[0]).dtype) ==
+             dtype_bytes(graph.type(node.results[0]).dtype);
     case Op::Gather:
     case Op::GatherElements: return true;
     case Op::RngBitGenerator: return attributes.get_string("algorithm") == "philox4x32_10";
@@ -81,7 +83,8 @@ bool reads_buffer(const Graph& graph, const Node& node, int index) {
     case Op::RngBitGenerator: return true;
     case Op::Pad: {
       const Ints& interior = AttributeReader(node.op, node.attributes).get_ints("interior");
-      return index == 0 && std::any_of(interior.begin(), interior.end(), [](int64_t step) { return step != 0; });
+      return index == 0 &&
+             std::any_of(interior.begin(), interior.end(), [](int64_t step) { return step != 0; });
     }
     default: return false;
   }
@@ -154,11 +157,12 @@ class Grouper {
     }
   }
 
-  // ---- group graph -------------------------------------------------------------------------------------------------
-  // True when some path from a consumer of `value` outside of `group` leads into `group`.
+  // ---- group graph
+  // ------------------------------------------------------------------------------------------------- True
+  // when some path from a consumer of `value` outside of `group` leads into `group`.
   bool would_cycle(ValueId value, int group) {
-    std::vector<int> groups;          // to visit
-    std::vector<uint32_t> nodes;      // special nodes to visit
+    std::vector<int> groups;      // to visit
+    std::vector<uint32_t> nodes;  // special nodes to visit
     std::set<int> seen_groups;
     std::set<uint32_t> seen_nodes;
     bool found = false;
@@ -172,7 +176,8 @@ class Grouper {
             groups.push_back(reader);
           }
         }
-        if (node_groups_[use.node.index].empty() && seen_nodes.insert(use.node.index).second) nodes.push_back(use.node.index);
+        if (node_groups_[use.node.index].empty() && seen_nodes.insert(use.node.index).second)
+          nodes.push_back(use.node.index);
       }
     };
     visit_readers(value, false);
@@ -191,7 +196,8 @@ class Grouper {
     return found;
   }
 
-  // ---- maps --------------------------------------------------------------------------------------------------------
+  // ---- maps
+  // --------------------------------------------------------------------------------------------------------
   // The maps by which the members of `group` read `value`; nothing when one of them has no affine map.
   std::optional<std::vector<IndexMap>> maps_in(ValueId value, int group_id) {
     Group& group = out_.groups[group_id];
@@ -225,10 +231,12 @@ class Grouper {
     return maps;
   }
 
-  // ---- placement ---------------------------------------------------------------------------------------------------
+  // ---- placement
+  // ---------------------------------------------------------------------------------------------------
   void place(NodeId id) {
     const Node& node = graph_.node(id);
-    bool wanted = node.info().has(Trait::SideEffect) || node.info().has(Trait::Ordered) || node.results.empty();
+    bool wanted =
+        node.info().has(Trait::SideEffect) || node.info().has(Trait::Ordered) || node.results.empty();
     for (ValueId result : node.results) {
       wanted |= is_output_[result.index];
       for (const Use& use : uses_[result.index]) wanted |= out_.live[use.node.index];
@@ -300,7 +308,8 @@ class Grouper {
 
   bool reshape_inlines(ValueId value, const std::set<int>& readers) {
     const Node& node = graph_.node(graph_.value(value).node);
-    if (needs_buffer_[value.index] || is_output_[value.index] || readers.empty() || live_direct_use(value)) return false;
+    if (needs_buffer_[value.index] || is_output_[value.index] || readers.empty() || live_direct_use(value))
+      return false;
     for (int group : readers) {
       std::optional<std::vector<IndexMap>> maps = maps_in(value, group);
       if (!maps) return false;
@@ -348,7 +357,8 @@ class Grouper {
       int dim = -1;
       if (at >= static_cast<int>(map.segments.size())) return false;
       if (!map.segments[at++].expr.is_identity(&dim)) return false;
-      if (group.dims[dim].reduced || !(group.dims[dim].size == type.shape[axis]) || !taken.insert(dim).second) return false;
+      if (group.dims[dim].reduced || !(group.dims[dim].size == type.shape[axis]) || !taken.insert(dim).second)
+        return false;
       dims[axis] = dim;
     }
     int64_t reduced_elements = 1;
@@ -373,8 +383,8 @@ class Grouper {
     for (const DomainDim& dim : group.dims) {
       if (!dim.reduced) parallel *= std::max<int64_t>(1, dim.size.hint(graph_.symbols));
     }
-    if (parallel < kMinParallel && reduced_elements > kSmallReduction && group.roots.size() + group.nodes.size() > 0 &&
-        !is_own_root(id, group)) {
+    if (parallel < kMinParallel && reduced_elements > kSmallReduction &&
+        group.roots.size() + group.nodes.size() > 0 && !is_own_root(id, group)) {
       return false;
     }
     group.reduce_dims[id.index] = dims;
@@ -385,8 +395,10 @@ class Grouper {
     return group.roots.size() == 1 && group.roots[0] == graph_.node(id).results[0];
   }
 
-  // A domain dim of that size that nobody keeps and this reduction has not taken; else a new one, placed as in the operand.
-  int find_reduced_dim(Group& group, const Dim& size, const std::set<int>& taken, int axis, const std::vector<int>& dims) {
+  // A domain dim of that size that nobody keeps and this reduction has not taken; else a new one, placed as
+  // in the operand.
+  int find_reduced_dim(Group& group, const Dim& size, const std::set<int>& taken, int axis,
+                       const std::vector<int>& dims) {
     for (int dim : group.order) {
       if (!taken.count(dim) && !group.dims[dim].kept && group.dims[dim].size == size) return dim;
     }
@@ -442,11 +454,13 @@ class Grouper {
       for (size_t i = 0; i < maps[0].segments.size() && covers; ++i) {
         int dim = -1;
         if (shape[i].is_constant(1)) continue;
-        covers = maps[0].segments[i].expr.is_identity(&dim) && group.dims[dim].size == shape[i] && used.insert(dim).second;
+        covers = maps[0].segments[i].expr.is_identity(&dim) && group.dims[dim].size == shape[i] &&
+                 used.insert(dim).second;
       }
       for (size_t dim = 0; dim < group.dims.size() && covers; ++dim) {
         // Instances along an unused dim would all store the same elements.
-        covers = used.count(static_cast<int>(dim)) || group.dims[dim].reduced || group.dims[dim].size.is_constant(1);
+        covers = used.count(static_cast<int>(dim)) || group.dims[dim].reduced ||
+                 group.dims[dim].size.is_constant(1);
       }
       if (covers && !would_cycle(value, group_id)) {
         found.push_back(group_id);

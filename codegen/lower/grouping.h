@@ -11,19 +11,21 @@ namespace tilewright {
 
 struct DomainDim {
   Dim size;
-  bool reduced = false;      // some reduction of the group runs along it
-  bool kept = false;         // some reduction keeps it, so that it may not be reduced along
+  bool reduced = false;  // some reduction of the group runs along it
+  bool kept = false;     // some reduction keeps it, so that it may not be reduced along
 };
 
-// Fusible nodes over one iteration domain.  Domain dims have stable ids; `order` lists them from slow to fast.
+// Fusible nodes over one iteration domain.  Domain dims have stable ids; `order` lists them from slow to
+// fast.
 struct Group {
   std::vector<DomainDim> dims;
   std::vector<int> order;
-  std::vector<ValueId> roots;                         // values that the kernel stores
-  std::map<uint32_t, std::vector<int>> root_dims;     // by value: the domain dim of each dim of a root
-  std::map<uint32_t, std::vector<int>> reduce_dims;   // by node: the domain dim of each operand dim of a reduction
-  std::set<uint32_t> nodes;                           // members (cheap ones may be in several groups)
-  std::map<uint32_t, std::vector<IndexMap>> maps;     // by value, in the unmerged domain
+  std::vector<ValueId> roots;                      // values that the kernel stores
+  std::map<uint32_t, std::vector<int>> root_dims;  // by value: the domain dim of each dim of a root
+  std::map<uint32_t, std::vector<int>>
+      reduce_dims;           // by node: the domain dim of each operand dim of a reduction
+  std::set<uint32_t> nodes;  // members (cheap ones may be in several groups)
+  std::map<uint32_t, std::vector<IndexMap>> maps;  // by value, in the unmerged domain
 };
 
 enum class Storage : uint8_t {
@@ -34,16 +36,18 @@ enum class Storage : uint8_t {
 
 struct Grouping {
   std::vector<Group> groups;
-  std::vector<Storage> storage;   // by value
-  std::vector<int> group_of;      // by value: the group that stores it, or -1
-  std::vector<bool> live;         // by node
+  std::vector<Storage> storage;  // by value
+  std::vector<int> group_of;     // by value: the group that stores it, or -1
+  std::vector<bool> live;        // by node
 };
 
 // Ops that a group kernel computes; all others are lowered one by one (contractions, sorts, scatters, ...).
 bool is_fusible(const Graph& graph, const Node& node);
-// The operand whose buffer the result is another view of (barriers, collectives of one rank); reshapes are decided apart.
+// The operand whose buffer the result is another view of (barriers, collectives of one rank); reshapes are
+// decided apart.
 std::optional<int> alias_operand(const Graph& graph, const Node& node, int result);
-// True when operand `index` of a fusible node is read from memory at computed indices, and so must be in a buffer.
+// True when operand `index` of a fusible node is read from memory at computed indices, and so must be in a
+// buffer.
 bool reads_buffer(const Graph& graph, const Node& node, int index);
 // Recomputing it costs about as much as loading it.
 bool is_cheap(const Graph& graph, const Node& node);

@@ -21,7 +21,8 @@ std::string IndexExpr::to_string() const {
 }
 
 std::string IndexMap::to_string() const {
-  return join(segments, ";", [](const Segment& segment) { return cat(segment.count, ":", segment.expr.to_string()); });
+  return join(segments, ";",
+              [](const Segment& segment) { return cat(segment.count, ":", segment.expr.to_string()); });
 }
 
 IndexMap identity_map(int rank) {
@@ -47,7 +48,8 @@ const Segment* single(const IndexMap& map, int dim) {
 }
 
 // Same segments, every one must be single.
-std::optional<IndexMap> map_each_dim(const IndexMap& map, int rank, const std::function<IndexExpr(int, const IndexExpr&)>& change,
+std::optional<IndexMap> map_each_dim(const IndexMap& map, int rank,
+                                     const std::function<IndexExpr(int, const IndexExpr&)>& change,
                                      const std::function<bool(int)>& unchanged) {
   IndexMap out;
   for (const Segment& segment : map.segments) {
@@ -64,7 +66,8 @@ std::optional<IndexMap> map_each_dim(const IndexMap& map, int rank, const std::f
   return out;
 }
 
-std::optional<IndexMap> broadcast_map(const Node& node, const TensorType& from, const TensorType& to, const IndexMap& map) {
+std::optional<IndexMap> broadcast_map(const Node& node, const TensorType& from, const TensorType& to,
+                                      const IndexMap& map) {
   const Ints& dims = AttributeReader(node.op, node.attributes).get_ints("dims");
   IndexMap out;
   for (int i = 0; i < from.rank();) {
@@ -100,7 +103,8 @@ std::optional<IndexMap> transpose_map(const Node& node, const IndexMap& map) {
     }
     out.segments.push_back({static_cast<int>(perm[segment.first]), segment.count, segment.expr});
   }
-  std::sort(out.segments.begin(), out.segments.end(), [](const Segment& a, const Segment& b) { return a.first < b.first; });
+  std::sort(out.segments.begin(), out.segments.end(),
+            [](const Segment& a, const Segment& b) { return a.first < b.first; });
   return out;
 }
 
@@ -119,7 +123,9 @@ std::optional<IndexMap> reverse_map(const Node& node, const TensorType& from, co
   auto reversed = [&](int dim) { return std::find(dims.begin(), dims.end(), dim) != dims.end(); };
   return map_each_dim(
       map, from.rank(),
-      [&](int dim, const IndexExpr& expr) { return reversed(dim) ? affine(expr, -1, from.shape[dim] - Dim(1)) : expr; },
+      [&](int dim, const IndexExpr& expr) {
+        return reversed(dim) ? affine(expr, -1, from.shape[dim] - Dim(1)) : expr;
+      },
       [&](int dim) { return !reversed(dim); });
 }
 
@@ -134,7 +140,8 @@ std::optional<IndexMap> pad_map(const Node& node, const TensorType& from, const 
       [&](int dim) { return lo[dim].is_constant(0) && hi[dim].is_constant(0); });
 }
 
-std::optional<IndexMap> concatenate_map(const Graph& graph, const Node& node, int operand, const IndexMap& map) {
+std::optional<IndexMap> concatenate_map(const Graph& graph, const Node& node, int operand,
+                                        const IndexMap& map) {
   int64_t along = AttributeReader(node.op, node.attributes).get_int("dim");
   Dim offset(0);
   for (int i = 0; i < operand; ++i) offset = offset + graph.type(node.operands[i]).shape[along];
@@ -163,7 +170,8 @@ std::optional<IndexMap> reshape_map(const Shape& from, const Shape& to, const In
       const Segment* segment = next_segment(at);
       if (!segment) return std::nullopt;
       if (!to[at].is_constant(1)) {
-        if (!to[at].is_constant() && !(product.is_constant(1))) return std::nullopt;  // a symbolic inner factor scales by a symbol
+        if (!to[at].is_constant() && !(product.is_constant(1)))
+          return std::nullopt;  // a symbolic inner factor scales by a symbol
         if (to[at].is_constant()) {
           if (to[at].constant() == 0) return std::nullopt;
           expr = affine(expr, to[at].constant(), Dim(0));
@@ -176,7 +184,8 @@ std::optional<IndexMap> reshape_map(const Shape& from, const Shape& to, const In
       }
       ++at;
       // Stop when the product can no longer reach the dim.
-      if (product.is_constant() && from[i].is_constant() && product.constant() > from[i].constant()) return std::nullopt;
+      if (product.is_constant() && from[i].is_constant() && product.constant() > from[i].constant())
+        return std::nullopt;
     }
     std::sort(expr.terms.begin(), expr.terms.end());
     for (size_t k = 1; k < expr.terms.size(); ++k) {
@@ -206,14 +215,16 @@ std::optional<IndexMap> operand_map(const Graph& graph, const Node& node, int op
     }
     default: break;
   }
-  if (node.info().kind == OpKind::Elementwise || node.op == Op::StopGradient || node.op == Op::BitcastConvert) {
+  if (node.info().kind == OpKind::Elementwise || node.op == Op::StopGradient ||
+      node.op == Op::BitcastConvert) {
     if (from.rank() == to.rank()) return map;
     if (from.rank() == 0) return IndexMap{};  // select's pred, clamp's bounds
   }
   return std::nullopt;
 }
 
-std::optional<IndexMap> gather_index_map(const Graph& graph, const Node& node, int64_t component, const IndexMap& map) {
+std::optional<IndexMap> gather_index_map(const Graph& graph, const Node& node, int64_t component,
+                                         const IndexMap& map) {
   AttributeReader attributes(node.op, node.attributes);
   const Ints& offset_dims = attributes.get_ints("offset_dims");
   int64_t vector_dim = attributes.get_int("index_vector_dim");
@@ -237,7 +248,8 @@ std::optional<IndexMap> gather_index_map(const Graph& graph, const Node& node, i
   return out;
 }
 
-std::vector<IndexMap> operand_maps(const Graph& graph, const Node& node, int operand, const IndexMap& result_map) {
+std::vector<IndexMap> operand_maps(const Graph& graph, const Node& node, int operand,
+                                   const IndexMap& result_map) {
   std::vector<IndexMap> maps;
   std::optional<IndexMap> map;
   switch (node.op) {
@@ -245,8 +257,8 @@ std::vector<IndexMap> operand_maps(const Graph& graph, const Node& node, int ope
     case Op::DynamicSlice: map = IndexMap{}; break;
     case Op::DynamicUpdateSlice: map = operand == 0 ? result_map : IndexMap{}; break;
     case Op::Gather: {
-      int64_t components = static_cast<int64_t>(
-          AttributeReader(node.op, node.attributes).get_ints("start_index_map").size());
+      int64_t components =
+          static_cast<int64_t>(AttributeReader(node.op, node.attributes).get_ints("start_index_map").size());
       for (int64_t i = 0; i < components; ++i) {
         map = gather_index_map(graph, node, i, result_map);
         if (!map) return {};

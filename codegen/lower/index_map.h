@@ -1,7 +1,8 @@
-// Index maps: where an element of a value lies, as affine expressions over the dims of a kernel's iteration domain.
+// Index maps: where an element of a value lies, as affine expressions over the dims of a kernel's iteration
+// domain.
 //
-// A group of fused nodes runs over one domain.  The map of its root is the identity; walking from a node to an operand
-// transforms the map, so that movement ops vanish into indices.
+// A group of fused nodes runs over one domain.  The map of its root is the identity; walking from a node to
+// an operand transforms the map, so that movement ops vanish into indices.
 #pragma once
 
 #include <functional>
@@ -34,14 +35,18 @@ struct IndexMap {
   std::string to_string() const;
 };
 
-// The map of operand `operand` of `node`, given the map of the node's result; nothing when no affine map exists.
-// For ops of kind Elementwise and Movement and for markers; others answer nothing.
-std::optional<IndexMap> operand_map(const Graph& graph, const Node& node, int operand, const IndexMap& result_map);
+// The map of operand `operand` of `node`, given the map of the node's result; nothing when no affine map
+// exists. For ops of kind Elementwise and Movement and for markers; others answer nothing.
+std::optional<IndexMap> operand_map(const Graph& graph, const Node& node, int operand,
+                                    const IndexMap& result_map);
 
-// All maps by which a node reads an operand, with the index operands of gathers (one a component); empty: no affine map.
-std::vector<IndexMap> operand_maps(const Graph& graph, const Node& node, int operand, const IndexMap& result_map);
+// All maps by which a node reads an operand, with the index operands of gathers (one a component); empty: no
+// affine map.
+std::vector<IndexMap> operand_maps(const Graph& graph, const Node& node, int operand,
+                                   const IndexMap& result_map);
 
-// The map of `reshape`'s operand when it only splits operand dims or moves dims of size 1 (affine), else nothing.
+// The map of `reshape`'s operand when it only splits operand dims or moves dims of size 1 (affine), else
+// nothing.
 std::optional<IndexMap> reshape_map(const Shape& from, const Shape& to, const IndexMap& result_map);
 
 IndexMap identity_map(int rank);

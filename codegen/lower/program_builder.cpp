@@ -27,7 +27,8 @@ BufferId ProgramBuilder::add_temporary(TensorType type, std::string name) {
 static ValueId alias_root(const Graph& graph, const Grouping& grouping, ValueId value) {
   while (grouping.storage[value.index] == Storage::Alias) {
     const Node& node = graph.node(graph.value(value).node);
-    int operand = node.op == Op::Reshape ? 0 : *alias_operand(graph, node, static_cast<int>(graph.value(value).result));
+    int operand =
+        node.op == Op::Reshape ? 0 : *alias_operand(graph, node, static_cast<int>(graph.value(value).result));
     value = node.operands[operand];
   }
   return value;
@@ -37,18 +38,21 @@ Status ProgramBuilder::assign_buffers(const Grouping& grouping) {
   buffers_.assign(graph_.value_count(), BufferId{});
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
     ValueId value = graph_.inputs[i].value;
-    buffers_[value.index] = append_buffer(program_, Buffer{BufferKind::Input, static_cast<int>(i), graph_.type(value), nullptr,
-                                                           graph_.value_name(value)});
+    buffers_[value.index] =
+        append_buffer(program_, Buffer{BufferKind::Input, static_cast<int>(i), graph_.type(value), nullptr,
+                                       graph_.value_name(value)});
   }
-  // An output that a launch produces is produced in place; all others (inputs, constants, second uses) are copied.
+  // An output that a launch produces is produced in place; all others (inputs, constants, second uses) are
+  // copied.
   std::vector<std::pair<size_t, ValueId>> copied;
   for (size_t i = 0; i < graph_.outputs.size(); ++i) {
     ValueId value = graph_.outputs[i].value;
     ValueId root = alias_root(graph_, grouping, value);
     NodeId producer = graph_.value(root).node;
-    bool produced = producer.is_valid() && (graph_.node(producer).op != Op::Constant || grouping.group_of[root.index] >= 0);
-    BufferId buffer = append_buffer(program_, Buffer{BufferKind::Output, static_cast<int>(i), graph_.type(value), nullptr,
-                                                     graph_.value_name(value)});
+    bool produced = producer.is_valid() &&
+                    (graph_.node(producer).op != Op::Constant || grouping.group_of[root.index] >= 0);
+    BufferId buffer = append_buffer(program_, Buffer{BufferKind::Output, static_cast<int>(i),
+                                                     graph_.type(value), nullptr, graph_.value_name(value)});
     if (produced && !buffers_[root.index].is_valid()) {
       buffers_[root.index] = buffer;
     } else {
@@ -63,8 +67,8 @@ Status ProgramBuilder::assign_buffers(const Grouping& grouping) {
       if (is_fusible(graph_, node) && grouping.group_of[result.index] < 0) continue;  // a result nobody needs
       if (node.op == Op::Constant && grouping.group_of[result.index] < 0) {
         ConstantRef constant = AttributeReader(node.op, node.attributes).get_constant("value");
-        buffers_[result.index] =
-            append_buffer(program_, Buffer{BufferKind::Constant, 0, graph_.type(result), constant, graph_.value_name(result)});
+        buffers_[result.index] = append_buffer(program_, Buffer{BufferKind::Constant, 0, graph_.type(result),
+                                                                constant, graph_.value_name(result)});
         continue;
       }
       buffers_[result.index] = add_temporary(graph_.type(result), graph_.value_name(result));
@@ -92,8 +96,8 @@ void ProgramBuilder::launch_output_copies() {
   for (const auto& [from, to] : output_copies_) launch_copy(from, to);
 }
 
-void ProgramBuilder::launch_kernel(tile::Kernel kernel, std::vector<BufferId> buffers, std::string description,
-                                   std::vector<uint32_t> nodes) {
+void ProgramBuilder::launch_kernel(tile::Kernel kernel, std::vector<BufferId> buffers,
+                                   std::string description, std::vector<uint32_t> nodes) {
   // Kernel symbols: the graph symbols that its dims mention, in the graph's order.
   std::vector<std::string> used;
   tile::collect_symbols(kernel, used);
@@ -140,7 +144,8 @@ Result<std::shared_ptr<const Graph>> ProgramBuilder::single_node_graph(NodeId id
   }
   Types results;
   for (ValueId result : node.results) results.push_back(graph_.type(result));
-  NodeId copy = single->append_unchecked(node.op, std::move(operands), node.attributes, node.regions, std::move(results));
+  NodeId copy = single->append_unchecked(node.op, std::move(operands), node.attributes, node.regions,
+                                         std::move(results));
   single->node(copy).tag = node.tag;
   for (ValueId result : single->node(copy).results) single->add_output(result);
   return std::shared_ptr<const Graph>(std::move(single));
@@ -150,7 +155,8 @@ static Status bind_node_buffers(const ProgramBuilder& builder, const Node& node,
   for (ValueId operand : node.operands) {
     if (!operand.is_valid()) continue;
     if (!builder.buffer_of(operand).is_valid()) {
-      return Status::internal(cat("operand ", builder.graph().value_name(operand), " of ", op_name(node.op), " has no buffer"));
+      return Status::internal(
+          cat("operand ", builder.graph().value_name(operand), " of ", op_name(node.op), " has no buffer"));
     }
     launch.buffers.push_back({builder.buffer_of(operand), Dim(0)});
   }

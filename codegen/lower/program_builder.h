@@ -1,4 +1,5 @@
-// ProgramBuilder: the program under construction, with the buffer of every stored value; what node lowerings write to.
+// ProgramBuilder: the program under construction, with the buffer of every stored value; what node lowerings
+// write to.
 #pragma once
 
 #include <map>
@@ -19,14 +20,17 @@ class ProgramBuilder {
   const PlanOptions& options() const { return options_; }
   Program& program() { return program_; }
 
-  // Declares the storage of values as the grouping decided; makes input, output, constant and temporary buffers.
+  // Declares the storage of values as the grouping decided; makes input, output, constant and temporary
+  // buffers.
   Status assign_buffers(const Grouping& grouping);
   // The buffer that holds a stored value, dense row-major in the value's shape.
   BufferId buffer_of(ValueId value) const { return buffers_[value.index]; }
   BufferId add_temporary(TensorType type, std::string name);
 
-  // Adds a kernel; its params are bound to `buffers` in order, its symbols to the graph's symbols of the same name.
-  void launch_kernel(tile::Kernel kernel, std::vector<BufferId> buffers, std::string description, std::vector<uint32_t> nodes);
+  // Adds a kernel; its params are bound to `buffers` in order, its symbols to the graph's symbols of the same
+  // name.
+  void launch_kernel(tile::Kernel kernel, std::vector<BufferId> buffers, std::string description,
+                     std::vector<uint32_t> nodes);
   void launch_copy(BufferId from, BufferId to);
   // The whole node on its reference kernel.
   Status launch_reference(NodeId node, FallbackReason reason, std::string sentence);

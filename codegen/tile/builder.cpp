@@ -204,7 +204,7 @@ ValueId KernelBuilder::reduce(Combine combine, ValueId value, Ints axes, std::ve
 
 std::vector<ValueId> KernelBuilder::scan(Combine combine, std::vector<ValueId> values,
                                          std::vector<ValueId> carries, int64_t axis, bool reverse,
-                                         bool exclusive) {
+                                         bool exclusive, std::vector<Dim> limits) {
   Instruction instruction;
   instruction.opcode = Opcode::Scan;
   instruction.combine = combine;

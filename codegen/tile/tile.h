@@ -177,7 +177,7 @@ class KernelBuilder {
   ValueId reshape(ValueId value, std::vector<int64_t> shape);
   ValueId reduce(Combine combine, ValueId value, Ints axes, std::vector<Dim> limits = {});
   std::vector<ValueId> scan(Combine combine, std::vector<ValueId> values, std::vector<ValueId> carries,
-                            int64_t axis, bool reverse, bool exclusive);
+                            int64_t axis, bool reverse, bool exclusive, std::vector<Dim> limits = {});
   ValueId dot(ValueId a, ValueId b, ValueId acc, DotDims dims);
   ValueId rng_bits(ValueId state, ValueId index);
   void report(ValueId pred, ValueId value, int site);
@@ -190,7 +190,8 @@ class KernelBuilder {
   const std::vector<ValueId>& loop_carries() const { return open_.back().blocks[0].params; }
   std::vector<ValueId> end_block(std::vector<ValueId> yields);
   // Reduce or Scan with a custom combine: begin, build on combine_params() (k left, k right, 0-d), end.
-  void begin_custom(Opcode opcode, std::vector<ValueId> operands, Ints axes, bool reverse, bool exclusive);
+  void begin_custom(Opcode opcode, std::vector<ValueId> operands, Ints axes, bool reverse, bool exclusive,
+                    std::vector<Dim> limits = {});
   std::vector<ValueId> combine_params() const { return open_.back().blocks[0].params; }
   std::vector<ValueId> end_custom(std::vector<ValueId> yields);
 
