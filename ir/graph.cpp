@@ -1,6 +1,8 @@
 // Graph construction and whole-graph copies.
 #include "ir/graph.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "ir/inference.h"
 
@@ -36,13 +38,15 @@ NodeId Graph::append_unchecked(Op op, std::vector<ValueId> operands, AttributeMa
 
 Result<NodeId> Graph::append(Op op, std::vector<ValueId> operands, AttributeMap attributes,
                              std::vector<RegionRef> regions, std::string tag) {
-  std::string where = cat(op_name(op), " %", value_count());
+  auto where = [&] {
+    return cat(op_name(op), " ", value_name(ValueId{static_cast<uint32_t>(values_.size())}));
+  };
   std::vector<const TensorType*> types;
   types.reserve(operands.size());
   for (ValueId operand : operands) {
     if (operand.is_valid() && operand.index >= values_.size()) {
-      return Status::invalid(cat(where, ": operand %", operand.index, " is not a value of this graph"))
-          .with_op(where);
+      return Status::invalid(cat(where(), ": operand ", value_name(operand), " is not a value of this graph"))
+          .with_op(where());
     }
     types.push_back(operand.is_valid() ? &values_[operand.index].type : nullptr);
   }
@@ -52,10 +56,10 @@ Result<NodeId> Graph::append(Op op, std::vector<ValueId> operands, AttributeMap 
     types.pop_back();
   }
   Status normal = normalize_attributes(op, attributes);
-  if (!normal.is_ok()) return Status(normal.code(), cat(where, ": ", normal.message())).with_op(where);
+  if (!normal.is_ok()) return Status(normal.code(), cat(where(), ": ", normal.message())).with_op(where());
   Result<Types> inferred = infer_types(NodeView{op, types, attributes, regions, symbols});
   if (!inferred.is_ok()) {
-    return Status(inferred.status().code(), cat(where, ": ", inferred.status().message())).with_op(where);
+    return Status(inferred.status().code(), cat(where(), ": ", inferred.status().message())).with_op(where());
   }
   NodeId id = append_unchecked(op, std::move(operands), std::move(attributes), std::move(regions),
                                std::move(inferred).value());
@@ -65,9 +69,14 @@ Result<NodeId> Graph::append(Op op, std::vector<ValueId> operands, AttributeMap 
 
 std::string Graph::value_name(ValueId id) const {
   if (!id.is_valid()) return "_";
-  if (id.index >= values_.size()) return cat("%?", id.index);
-  const std::string& text = values_[id.index].name;
-  return text.empty() ? cat("%", id.index) : cat("%", text);
+  if (id.index > values_.size()) return cat("%?", id.index);
+  // As printed: unnamed values are numbered among themselves; the value after the last is the one about to be
+  // made.
+  auto unnamed = [](const Value& value) {
+    return value.name.find_first_not_of("0123456789") == std::string::npos;
+  };
+  if (id.index < values_.size() && !unnamed(values_[id.index])) return cat("%", values_[id.index].name);
+  return cat("%", std::count_if(values_.begin(), values_.begin() + id.index, unnamed));
 }
 
 const Symbol* Graph::find_symbol(std::string_view wanted) const {
