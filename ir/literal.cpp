@@ -80,13 +80,14 @@ std::string print_scalar(const Scalar& value) {
   if (!holds_float(value.dtype)) return cat(value.i);
   if (value.dtype == DType::F64 || !std::isfinite(value.f)) return print_float(value.f);
   if (value.dtype == DType::F32) return cat(static_cast<float>(value.f));
+  if (value.f == std::trunc(value.f) && std::abs(value.f) < 1e6) return cat(value.f);
   char buffer[48];
   for (int digits = 1; digits < 10; ++digits) {
     auto end = std::to_chars(buffer, buffer + sizeof buffer, value.f, std::chars_format::general, digits);
     std::string_view text(buffer, static_cast<size_t>(end.ptr - buffer));
     double back = 0;
     std::from_chars(text.data(), text.data() + text.size(), back);
-    if (Scalar::of_float(value.dtype, back).f == value.f) return std::string(text);
+    if (Scalar::of_float(value.dtype, back).f == value.f) return cat(back);
   }
   return cat(value.f);
 }
