@@ -23,7 +23,6 @@ enum {
 };
 
 /* Ops: primitives below 200, composites from 200; stored as int32_t. */
-typedef int32_t tw_op;
 enum {
   TW_OP_CONSTANT = 1,
   TW_OP_IOTA = 2,
