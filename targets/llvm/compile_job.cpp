@@ -26,7 +26,8 @@ namespace {
 struct Work {
   EmittedModule module;
   std::unique_ptr<llvm::TargetMachine> machine;
-  std::string diagnostics;  // errors that LLVM reported through the context
+  llvm::legacy::PassManager* passes = nullptr;  // at work: not destroyed after a fatal error
+  std::string diagnostics;                      // errors that LLVM reported through the context
   std::string bytes;
 };
 
@@ -89,14 +90,13 @@ Status verify(const llvm::Module& module) {
 Status generate(Work& work, llvm::Module& module, llvm::CodeGenFileType type, std::string& bytes) {
   llvm::SmallVector<char, 0> buffer;
   llvm::raw_svector_ostream stream(buffer);
-  // On the heap: a fatal error must not destroy passes that are at work.
-  auto* passes = new llvm::legacy::PassManager;
+  auto passes = std::make_unique<llvm::legacy::PassManager>();
   if (work.machine->addPassesToEmitFile(*passes, stream, nullptr, type)) {
-    delete passes;
     return Status::internal("LLVM cannot emit this kind of file");
   }
-  passes->run(module);
-  delete passes;
+  work.passes = passes.release();
+  work.passes->run(module);
+  delete std::exchange(work.passes, nullptr);
   if (!work.diagnostics.empty()) return Status::internal(cat("LLVM reports: ", work.diagnostics));
   bytes.assign(buffer.data(), buffer.size());
   return Status::ok();

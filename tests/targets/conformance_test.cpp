@@ -26,6 +26,28 @@ class Conformance : public testing::TestWithParam<std::string> {
   // A body that the target's own calling convention takes; devices have no host function pointers.
   std::string kernel_text() const { return affine_kernel("affine"); }
 
+  // Compiles, loads and launches the kernel over 99 of 100 elements.
+  void run_compiled(const CompileOptions& options) const {
+    Result<std::string> bytes = target_->compile(module_of_text(kernel_text()), options);
+    ASSERT_TRUE(bytes.is_ok()) << bytes.status().to_string();
+    std::vector<std::string> symbols = {"affine"};
+    Result<std::shared_ptr<const LoadedCode>> code = target_->load(*bytes, symbols);
+    ASSERT_TRUE(code.is_ok()) << code.status().to_string();
+    EXPECT_GT((*code)->code_bytes(), 0u);
+    EXPECT_EQ((*code)->symbol("other"), nullptr);
+    std::vector<float> in(100), out(100, -1.0f);
+    for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i);
+    void* buffers[] = {in.data(), out.data()};
+    LaunchRequest request;
+    request.entry = (*code)->symbol("affine");
+    request.buffers = buffers;
+    request.grid = 99;
+    ASSERT_TRUE(target_->launch(request).is_ok());
+    ASSERT_TRUE(target_->synchronize(nullptr).is_ok());
+    for (size_t i = 0; i < 99; ++i) EXPECT_EQ(out[i], 2.0f * in[i] + 1.0f);
+    EXPECT_EQ(out[99], -1.0f);
+  }
+
   std::shared_ptr<Target> target_;
 };
 
@@ -94,26 +116,12 @@ TEST_P(Conformance, UnrunnableTargetSaysSo) {
 TEST_P(Conformance, RunsWhatItCompiled) {
   if (!target_->info().is_runnable()) GTEST_SKIP() << target_->info().host_reason;
   for (CodegenEffort effort : {CodegenEffort::None, CodegenEffort::Less, CodegenEffort::Aggressive}) {
-    CompileOptions options;
-    options.effort = effort;
-    Result<std::string> bytes = target_->compile(module_of_text(kernel_text()), options);
-    ASSERT_TRUE(bytes.is_ok()) << bytes.status().to_string();
-    std::vector<std::string> symbols = {"affine"};
-    Result<std::shared_ptr<const LoadedCode>> code = target_->load(*bytes, symbols);
-    ASSERT_TRUE(code.is_ok()) << code.status().to_string();
-    EXPECT_GT((*code)->code_bytes(), 0u);
-    EXPECT_EQ((*code)->symbol("other"), nullptr);
-    std::vector<float> in(100), out(100, -1.0f);
-    for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i);
-    void* buffers[] = {in.data(), out.data()};
-    LaunchRequest request;
-    request.entry = (*code)->symbol("affine");
-    request.buffers = buffers;
-    request.grid = 99;
-    ASSERT_TRUE(target_->launch(request).is_ok());
-    ASSERT_TRUE(target_->synchronize(nullptr).is_ok());
-    for (size_t i = 0; i < 99; ++i) EXPECT_EQ(out[i], 2.0f * in[i] + 1.0f);
-    EXPECT_EQ(out[99], -1.0f);
+    for (IrPasses passes : {IrPasses::None, IrPasses::Lean}) {
+      CompileOptions options;
+      options.effort = effort;
+      options.ir_passes = passes;
+      run_compiled(options);
+    }
   }
 }
 
