@@ -1,4 +1,5 @@
-// The only file that includes spdlog; fmt is compiled here, header only.
+// The only file that includes spdlog; where the compiler has no std::format, fmt is compiled here, header
+// only.
 #include "base/log.h"
 
 #include <pthread.h>
@@ -6,8 +7,12 @@
 #include <memory>
 #include <mutex>
 
+#if __has_include(<format>)
+#define SPDLOG_USE_STD_FORMAT
+#else
 #define FMT_HEADER_ONLY
 #define SPDLOG_FMT_EXTERNAL
+#endif
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
