@@ -90,7 +90,7 @@ add_library(tw_everything INTERFACE)
 target_link_libraries(tw_everything INTERFACE tw_runtime tw_codegen tw_codegen_emit tw_codegen_tile tw_targets tw_cache tw_ir tw_base)
 
 # tw_check_table(<table> <macro> <pattern> ...): each row MACRO(name, ..) of the table has the file that the pattern gives with
-# NAME replaced, and each such file has a row. A mismatch stops the configure step, before a confusing link error would.
+# NAME replaced, and each such file has a row, unless a header beside it says that it is shared. A mismatch stops the configure step, before a confusing link error would.
 function(tw_check_table table macro pattern)
   if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${table})
     return()
@@ -109,7 +109,8 @@ function(tw_check_table table macro pattern)
   string(REPLACE NAME "([a-z0-9_]+)" expression ${pattern})
   foreach(file ${files})
     string(REGEX REPLACE "^${expression}$" "\\1" name ${file})
-    if(NOT name IN_LIST rows)
+    string(REGEX REPLACE "\\.cpp$" ".h" header ${file})
+    if(NOT name IN_LIST rows AND NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${header})
       message(FATAL_ERROR "${file} has no row ${name} in ${table}")
     endif()
   endforeach()
