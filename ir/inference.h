@@ -39,6 +39,7 @@ class AttributeReader {
   const Shape& get_dims(std::string_view name) const;
   const Types& get_types(std::string_view name) const;
   ConstantRef get_constant(std::string_view name) const;
+  const AttributeMap& map() const { return attributes_; }
 
  private:
   Op op_;

@@ -29,7 +29,8 @@ Status reference_all_gather(KernelCall& call) { return keep(call); }
 Status reference_all_to_all(KernelCall& call) { return keep(call); }
 Status reference_collective_broadcast(KernelCall& call) {
   int64_t root = call.attributes.get_int("root");
-  if (root != 0) return Status::invalid(cat("collective_broadcast: root ", root, " is not a rank of a group of one"));
+  if (root != 0)
+    return Status::invalid(cat("collective_broadcast: root ", root, " is not a rank of a group of one"));
   return keep(call);
 }
 
@@ -38,13 +39,15 @@ Status reference_collective_permute(KernelCall& call) {
   const Ints& pairs = call.attributes.get_ints("pairs");
   for (int64_t rank : pairs) {
     if (rank != 0) {
-      return Status::unimplemented(
-          cat("collective_permute: rank ", rank, " needs a communication engine; only the group of one rank runs"));
+      return Status::unimplemented(cat("collective_permute: rank ", rank,
+                                       " needs a communication engine; only the group of one rank runs"));
     }
   }
   // A rank that no pair names as target receives zeros.
-  if (pairs.empty()) fill_zero(call.out());
-  else copy_elements(call.out(), call.in(0));
+  if (pairs.empty())
+    fill_zero(call.out());
+  else
+    copy_elements(call.out(), call.in(0));
   return Status::ok();
 }
 

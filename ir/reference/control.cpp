@@ -68,7 +68,8 @@ Status reference_scan(KernelCall& call) {
   int64_t length = lengths.empty() ? 0 : lengths[0];
   size_t carries = static_cast<size_t>(call.attributes.get_int("carries"));
   bool reverse = call.attributes.get_bool("reverse");
-  std::vector<TensorRef> carried = inputs_of(call, 0), stacked_outputs(call.outputs.begin(), call.outputs.end());
+  std::vector<TensorRef> carried = inputs_of(call, 0),
+                         stacked_outputs(call.outputs.begin(), call.outputs.end());
   std::vector<TensorRef> stacked_inputs(carried.begin() + carries, carried.end());
   carried.resize(carries);
   stacked_outputs.erase(stacked_outputs.begin(), stacked_outputs.begin() + carries);
@@ -79,7 +80,8 @@ Status reference_scan(KernelCall& call) {
     int64_t step = reverse ? length - 1 - trip : trip;
     std::vector<TensorRef> inputs = carried, outputs = next;
     for (const TensorRef& x : stacked_inputs) inputs.push_back(without_dim(moved(x, step * x.strides[0]), 0));
-    for (const TensorRef& y : stacked_outputs) outputs.push_back(without_dim(moved(y, step * y.strides[0]), 0));
+    for (const TensorRef& y : stacked_outputs)
+      outputs.push_back(without_dim(moved(y, step * y.strides[0]), 0));
     TW_RETURN_IF_ERROR(call.run_region(*call.regions[0], inputs, outputs));
     carried = next;
     std::swap(next, spare);
@@ -94,6 +96,15 @@ Status reference_call(KernelCall& call) {
 }
 
 Status reference_composite(KernelCall& call) { return reference_call(call); }
+
+Status reference_custom_call(KernelCall& call) {
+  const std::string& target = call.attributes.get_string("target");
+  if (!call.run_custom_call) {
+    return Status::unimplemented(cat("custom_call: nothing here can run custom call ", target));
+  }
+  std::vector<TensorRef> inputs = inputs_of(call, 0);
+  return call.run_custom_call(target, call.attributes.map(), inputs, call.outputs);
+}
 
 Status reference_optimization_barrier(KernelCall& call) {
   copy_all(call.outputs, inputs_of(call, 0));

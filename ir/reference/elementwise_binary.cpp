@@ -74,7 +74,8 @@ Status reference_clamp(KernelCall& call) {
   TensorRef lo = repeated(call.in(0), call.out().sizes), hi = repeated(call.in(2), call.out().sizes);
   return visit<kNumber>(call.out().dtype, [&]<class T>(Tag<T>) {
     map<T, T, T, T>(call.out(), lo, call.in(1), hi, [](T low, T x, T high) {
-      return Element<T>::store(Clamp::apply(Element<T>::load(low), Element<T>::load(x), Element<T>::load(high)));
+      return Element<T>::store(
+          Clamp::apply(Element<T>::load(low), Element<T>::load(x), Element<T>::load(high)));
     });
     return Status::ok();
   });

@@ -18,7 +18,8 @@ Status unary(KernelCall& call) {
   return visit<kMask>(x.dtype, [&]<class T>(Tag<T>) {
     using Answer = decltype(Function::apply(ComputeType<T>{}));
     using R = ResultStorage<T, Answer>;
-    map<R, T>(call.out(), x, [](T value) { return Element<R>::store(Function::apply(Element<T>::load(value))); });
+    map<R, T>(call.out(), x,
+              [](T value) { return Element<R>::store(Function::apply(Element<T>::load(value))); });
     return Status::ok();
   });
 }

@@ -1,4 +1,5 @@
-// The interpreter: binds symbols, runs nodes in order on reference kernels, frees values after their last use.
+// The interpreter: binds symbols, runs nodes in order on reference kernels, frees values after their last
+// use.
 #include "ir/reference/interpreter.h"
 
 #include <cstdlib>
@@ -14,24 +15,16 @@ OwnedTensor allocate_tensor(DType dtype, const std::vector<int64_t>& sizes) {
   int64_t bytes = tensor.ref.bytes();
   size_t rounded = (static_cast<size_t>(bytes) + 127) / 64 * 64;
   if (bytes < 0) return tensor;
-  tensor.storage = std::shared_ptr<void>(std::aligned_alloc(64, rounded), [](void* memory) { std::free(memory); });
+  tensor.storage =
+      std::shared_ptr<void>(std::aligned_alloc(64, rounded), [](void* memory) { std::free(memory); });
   tensor.ref.data = tensor.storage.get();
   return tensor;
 }
 
 namespace {
 
-Status bind_or_check(const Graph& graph, const Input& input, size_t dim_index, int64_t size, Bindings& bindings) {
-  const Dim& dim = graph.type(input.value).shape[dim_index];
-  std::string name = dim.as_symbol();
-  if (!name.empty() && !bindings.contains(name)) {
-    bindings.emplace(name, size);
-    return Status::ok();
-  }
-  return Status::ok();
-}
-
-Status check_size(const Graph& graph, const Input& input, size_t dim_index, int64_t size, const Bindings& bindings) {
+Status check_size(const Graph& graph, const Input& input, size_t dim_index, int64_t size,
+                  const Bindings& bindings) {
   const Dim& dim = graph.type(input.value).shape[dim_index];
   TW_ASSIGN_OR_RETURN(int64_t expected, dim.evaluate(bindings));
   if (expected == size) return Status::ok();
@@ -48,8 +41,8 @@ Status check_ranges(const Graph& graph, const Bindings& bindings) {
                                  " is not bound by any input; give it as a run option"));
     }
     if (found->second < symbol.min || found->second > symbol.max) {
-      return Status::invalid(cat("symbol ", symbol.name, " = ", found->second, " is outside its range ", symbol.min,
-                                 "..", symbol.max));
+      return Status::invalid(cat("symbol ", symbol.name, " = ", found->second, " is outside its range ",
+                                 symbol.min, "..", symbol.max));
     }
   }
   return Status::ok();
@@ -60,7 +53,8 @@ Status check_ranges(const Graph& graph, const Bindings& bindings) {
 Result<Bindings> bind_symbols(const Graph& graph, std::span<const std::vector<int64_t>> input_sizes,
                               const Bindings& given) {
   if (input_sizes.size() != graph.inputs.size()) {
-    return Status::invalid(cat("@", graph.name, " takes ", graph.inputs.size(), " inputs, got ", input_sizes.size()));
+    return Status::invalid(
+        cat("@", graph.name, " takes ", graph.inputs.size(), " inputs, got ", input_sizes.size()));
   }
   Bindings bindings = given;
   for (size_t i = 0; i < input_sizes.size(); ++i) {
@@ -71,7 +65,8 @@ Result<Bindings> bind_symbols(const Graph& graph, std::span<const std::vector<in
                                  ", expected ", type.to_string()));
     }
     for (size_t dim = 0; dim < type.shape.size(); ++dim) {
-      TW_RETURN_IF_ERROR(bind_or_check(graph, input, dim, input_sizes[i][dim], bindings));
+      std::string name = type.shape[dim].as_symbol();
+      if (!name.empty()) bindings.emplace(name, input_sizes[i][dim]);
     }
   }
   TW_RETURN_IF_ERROR(check_ranges(graph, bindings));
@@ -148,7 +143,8 @@ class Run {
   Status run_one(NodeId id) {
     const Node& node = graph_.node(id);
     std::vector<const TensorRef*> inputs;
-    for (ValueId operand : node.operands) inputs.push_back(operand.is_valid() ? &values_[operand.index].ref : nullptr);
+    for (ValueId operand : node.operands)
+      inputs.push_back(operand.is_valid() ? &values_[operand.index].ref : nullptr);
     std::vector<TensorRef> outputs;
     for (ValueId result : node.results) {
       TW_RETURN_IF_ERROR(prepare(result, node));
@@ -223,21 +219,29 @@ Status run_region(const Graph& region, std::span<const TensorRef> inputs, std::s
 
 }  // namespace
 
-Status run_node(const Graph& graph, const Node& node, const Bindings& bindings, std::span<const TensorRef* const> inputs,
-                std::span<TensorRef> outputs, StickyError& error, const InterpreterOptions& options) {
+Status run_node(const Graph& graph, const Node& node, const Bindings& bindings,
+                std::span<const TensorRef* const> inputs, std::span<TensorRef> outputs, StickyError& error,
+                const InterpreterOptions& options) {
   (void)graph;
   if (node.op == Op::Uninitialized && !options.fill_uninitialized) return Status::ok();
   RegionRunner region_runner = [&](const Graph& region, std::span<const TensorRef> region_inputs,
                                    std::span<TensorRef> region_outputs) {
     return run_region(region, region_inputs, region_outputs, bindings, error, options);
   };
-  KernelCall call{node.op, AttributeReader(node.op, node.attributes), bindings, inputs, outputs, node.regions, error,
-                  region_runner, options.custom_call};
+  KernelCall call{node.op,
+                  AttributeReader(node.op, node.attributes),
+                  bindings,
+                  inputs,
+                  outputs,
+                  node.regions,
+                  error,
+                  region_runner,
+                  options.custom_call};
   return reference_kernel(node.op)(call);
 }
 
-Result<std::vector<OwnedTensor>> interpret(const Graph& graph, std::span<const TensorRef> inputs, const Bindings& given,
-                                           const InterpreterOptions& options) {
+Result<std::vector<OwnedTensor>> interpret(const Graph& graph, std::span<const TensorRef> inputs,
+                                           const Bindings& given, const InterpreterOptions& options) {
   TW_RETURN_IF_ERROR(check_inputs(graph, inputs));
   TW_ASSIGN_OR_RETURN(Bindings bindings, bind_inputs(graph, inputs, given));
   std::vector<OwnedTensor> outputs;
@@ -247,7 +251,8 @@ Result<std::vector<OwnedTensor>> interpret(const Graph& graph, std::span<const T
     TW_ASSIGN_OR_RETURN(std::vector<int64_t> sizes, bound_sizes(type, bindings));
     outputs.push_back(allocate_tensor(type.dtype, sizes));
     refs.push_back(outputs.back().ref);
-    if (!outputs.back().storage) return Status::exhausted(cat("cannot allocate ", refs.back().bytes(), " bytes"));
+    if (!outputs.back().storage)
+      return Status::exhausted(cat("cannot allocate ", refs.back().bytes(), " bytes"));
   }
   StickyError error;
   TW_RETURN_IF_ERROR(Run(graph, bindings, error, options).execute(inputs, refs));

@@ -1,4 +1,5 @@
-// Reference kernels of ops that move elements: reshape, broadcast, transpose, slice, pad, concatenate, reverse, bitcast.
+// Reference kernels of ops that move elements: reshape, broadcast, transpose, slice, pad, concatenate,
+// reverse, bitcast.
 #include "ir/reference/strided.h"
 
 namespace tilewright {
@@ -56,8 +57,8 @@ Status reference_slice(KernelCall& call) {
   TensorRef view = call.in(0);
   for (size_t dim = 0; dim < start.size(); ++dim) {
     if (start[dim] < 0 || start[dim] > limit[dim] || limit[dim] > view.sizes[dim]) {
-      return Status::invalid(cat("slice: [", start[dim], ", ", limit[dim], ") out of range for dim ", dim, " of size ",
-                                 view.sizes[dim]));
+      return Status::invalid(cat("slice: [", start[dim], ", ", limit[dim], ") out of range for dim ", dim,
+                                 " of size ", view.sizes[dim]));
     }
   }
   for (size_t dim = 0; dim < start.size(); ++dim) {
@@ -114,7 +115,8 @@ Status reference_reverse(KernelCall& call) {
 namespace {
 
 // The window of `sizes` in `x`, its starts (operands from `first_start`) clamped so that it fits.
-TensorRef clamped_window(const KernelCall& call, const TensorRef& x, const std::vector<int64_t>& sizes, int first_start) {
+TensorRef clamped_window(const KernelCall& call, const TensorRef& x, const std::vector<int64_t>& sizes,
+                         int first_start) {
   TensorRef view = x;
   for (int dim = 0; dim < x.rank(); ++dim) {
     int64_t start = index_at(call.in(first_start + dim), 0);

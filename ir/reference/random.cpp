@@ -24,8 +24,8 @@ void fill_philox(uint64_t key, uint64_t counter, uint32_t* words, int64_t count)
   std::array<uint32_t, 2> key_words{static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)};
   for (int64_t block = 0; block * 4 < count; ++block) {
     uint64_t position = counter + static_cast<uint64_t>(block);
-    std::array<uint32_t, 4> four =
-        philox4x32_10({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), 0, 0}, key_words);
+    std::array<uint32_t, 4> four = philox4x32_10(
+        {static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), 0, 0}, key_words);
     for (int64_t i = 0; i < 4 && block * 4 + i < count; ++i) words[block * 4 + i] = four[i];
   }
 }

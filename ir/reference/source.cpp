@@ -15,7 +15,8 @@ Status reference_constant(KernelCall& call) {
     return Status::ok();
   }
   if (constant->bytes != out.bytes()) {
-    return Status::invalid(cat("constant: ", constant->bytes, " bytes of data for ", out.bytes(), " bytes of tensor"));
+    return Status::invalid(
+        cat("constant: ", constant->bytes, " bytes of data for ", out.bytes(), " bytes of tensor"));
   }
   if (constant->bytes > 0) std::memcpy(out.data, constant->data, static_cast<size_t>(constant->bytes));
   return Status::ok();

@@ -1,8 +1,6 @@
 // Views, copies and fills of strided tensors.
 #include "ir/reference/strided.h"
 
-#include "ir/reference/functions.h"
-
 namespace tilewright::reference {
 
 TensorRef moved(const TensorRef& tensor, int64_t offset) {
@@ -46,7 +44,8 @@ void copy_elements(const TensorRef& target, const TensorRef& source) {
   Nest<2> nest(target.sizes, {&target.strides, &source.strides});
   (void)visit_width(target.dtype, [&]<class T>(Tag<T>) {
     nest.run([&](const auto& offsets, int64_t count, const auto& steps) {
-      copy_row(elements_of<T>(target) + offsets[0], elements_of<const T>(source) + offsets[1], count, steps[0], steps[1]);
+      copy_row(elements_of<T>(target) + offsets[0], elements_of<const T>(source) + offsets[1], count,
+               steps[0], steps[1]);
     });
     return Status::ok();
   });
@@ -68,22 +67,6 @@ void fill_elements(const TensorRef& target, const void* element) {
 void fill_zero(const TensorRef& target) {
   uint64_t zero = 0;
   fill_elements(target, &zero);
-}
-
-void store_result(DType dtype, void* base, int64_t offset, double value) {
-  (void)visit<kAny>(dtype, [&]<class T>(Tag<T>) {
-    T* target = static_cast<T*>(base) + offset;
-    if constexpr (kIsNarrow<T>) *target = Element<T>::store(static_cast<float>(value));
-    else *target = convert_element<T>(value, false);
-    return Status::ok();
-  });
-}
-
-void store_result(DType dtype, void* base, int64_t offset, uint64_t value) {
-  (void)visit<kAny>(dtype, [&]<class T>(Tag<T>) {
-    static_cast<T*>(base)[offset] = convert_element<T>(static_cast<int64_t>(value), false);
-    return Status::ok();
-  });
 }
 
 }  // namespace tilewright::reference

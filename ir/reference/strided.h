@@ -9,8 +9,8 @@
 
 namespace tilewright::reference {
 
-// A loop nest over N tensors of one shape.  Dims of size 1 are dropped and neighbours merged where all tensors allow it,
-// so that dense tensors become a single row.
+// A loop nest over N tensors of one shape.  Dims of size 1 are dropped and neighbours merged where all
+// tensors allow it, so that dense tensors become a single row.
 template <int N>
 class Nest {
  public:
@@ -105,7 +105,8 @@ void map(const TensorRef& out, const TensorRef& a, const TensorRef& b, Function 
 }
 
 template <class R, class A, class B, class D, class Function>
-void map(const TensorRef& out, const TensorRef& a, const TensorRef& b, const TensorRef& d, Function function) {
+void map(const TensorRef& out, const TensorRef& a, const TensorRef& b, const TensorRef& d,
+         Function function) {
   Nest<4> nest(out.sizes, {&out.strides, &a.strides, &b.strides, &d.strides});
   nest.run([&](const auto& offsets, int64_t count, const auto& steps) {
     R* result = elements_of<R>(out) + offsets[0];
@@ -168,9 +169,5 @@ inline int64_t product(const std::vector<int64_t>& sizes) {
   for (int64_t size : sizes) result *= size;
   return result;
 }
-
-// Stores an accumulated float or integer as `dtype`: narrow floats are rounded from f32.
-void store_result(DType dtype, void* base, int64_t offset, double value);
-void store_result(DType dtype, void* base, int64_t offset, uint64_t value);
 
 }  // namespace tilewright::reference
