@@ -92,6 +92,20 @@ Status ProgramBuilder::assign_buffers(const Grouping& grouping) {
   return Status::ok();
 }
 
+Status ProgramBuilder::assign_buffers_of_nodes() {
+  // As if each node were a group of its own.
+  Grouping grouping;
+  grouping.storage.assign(graph_.value_count(), Storage::Buffer);
+  grouping.group_of.assign(graph_.value_count(), -1);
+  grouping.live.assign(graph_.node_count(), true);
+  for (size_t n = 0; n < graph_.node_count(); ++n) {
+    const Node& node = graph_.nodes()[n];
+    if (node.op == Op::Constant && !is_splat(node)) continue;
+    for (ValueId result : node.results) grouping.group_of[result.index] = static_cast<int>(n);
+  }
+  return assign_buffers(grouping);
+}
+
 void ProgramBuilder::launch_output_copies() {
   for (const auto& [from, to] : output_copies_) launch_copy(from, to);
 }

@@ -23,6 +23,8 @@ class ProgramBuilder {
   // Declares the storage of values as the grouping decided; makes input, output, constant and temporary
   // buffers.
   Status assign_buffers(const Grouping& grouping);
+  // Storage for eager programs: every result has a buffer, dense constants their own bytes.
+  Status assign_buffers_of_nodes();
   // The buffer that holds a stored value, dense row-major in the value's shape.
   BufferId buffer_of(ValueId value) const { return buffers_[value.index]; }
   BufferId add_temporary(TensorType type, std::string name);

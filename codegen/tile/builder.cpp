@@ -19,7 +19,8 @@ DType elementwise_dtype(Op op, const AttributeMap& attributes, const std::vector
   switch (op) {
     case Op::Compare:
     case Op::IsFinite: return DType::Bool;
-    case Op::Convert: return AttributeReader(op, attributes).get_dtype("dtype", DType::F32);
+    case Op::Convert:
+    case Op::BitcastConvert: return AttributeReader(op, attributes).get_dtype("dtype", DType::F32);
     case Op::Select:
     case Op::Clamp: return operands.size() > 1 ? operands[1] : DType::F32;
     default: return operands.empty() ? DType::F32 : operands[0];

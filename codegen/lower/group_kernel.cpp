@@ -1,0 +1,295 @@
+// One kernel for a group: merges domain dims, chooses the kind and tile of each axis, lowers the roots and
+// stores them.
+#include <algorithm>
+
+#include "base/text.h"
+#include "codegen/lower/tile_lowering.h"
+
+namespace tilewright {
+
+namespace {
+
+constexpr int64_t kTileElements = 4096;  // elements of a grid tile: a few L1-resident tiles of f32
+constexpr int64_t kFullElements = 8192;  // a reduced row up to here is kept whole
+constexpr int64_t kSmallAxis = 32;       // a reduced axis that is not the fastest is kept whole up to here
+constexpr int64_t kLoopChunk = 1024;     // elements of the fastest axis a trip
+constexpr int64_t kLoopRows = 64;        // of any other axis
+constexpr int64_t kTransposeTile = 32;   // both axes of a tile that is read across
+
+// The domain of a group with neighbouring dims merged into runs; run i is axis i of the kernel.
+class MergedDomain {
+ public:
+  MergedDomain(const ProgramBuilder& builder, const Grouping& grouping, const Group& group)
+      : builder_(builder), grouping_(grouping), group_(group) {
+    for (int dim : group.order) runs_.push_back({dim});
+    index();
+    // Merge greedily from the fastest pair; what one value forbids stays apart.
+    for (size_t i = runs_.size(); i-- > 1;) {
+      const DomainDim &left = group.dims[runs_[i - 1].back()], &right = group.dims[runs_[i].front()];
+      if (left.reduced != right.reduced) continue;
+      std::vector<std::vector<int>> saved = runs_;
+      runs_[i - 1].insert(runs_[i - 1].end(), runs_[i].begin(), runs_[i].end());
+      runs_.erase(runs_.begin() + static_cast<std::ptrdiff_t>(i));
+      index();
+      if (!feasible()) {
+        runs_ = std::move(saved);
+        index();
+      }
+    }
+  }
+
+  const std::vector<std::vector<int>>& runs() const { return runs_; }
+
+  // A value whose dim i lies on domain dim dims[i] (-1: a dim of size 1); nothing when a run is split.
+  std::optional<IndexMap> map_of(const std::vector<int>& dims) const {
+    IndexMap map;
+    for (size_t i = 0; i < dims.size();) {
+      if (dims[i] < 0) {
+        map.segments.push_back({static_cast<int>(i), 1, IndexExpr{}});
+        ++i;
+        continue;
+      }
+      const std::vector<int>& run = runs_[run_of_[dims[i]]];
+      if (run.size() > dims.size() - i ||
+          !std::equal(run.begin(), run.end(), dims.begin() + static_cast<std::ptrdiff_t>(i))) {
+        return std::nullopt;
+      }
+      map.segments.push_back(
+          {static_cast<int>(i), static_cast<int>(run.size()), IndexExpr::of_domain(run_of_[dims[i]])});
+      i += run.size();
+    }
+    return map;
+  }
+
+  bool computed(ValueId value) const {
+    NodeId node = builder_.graph().value(value).node;
+    if (!node.is_valid() || !group_.nodes.count(node.index)) return false;
+    if (grouping_.storage[value.index] == Storage::Inlined) return true;
+    return std::find(group_.roots.begin(), group_.roots.end(), value) != group_.roots.end();
+  }
+
+ private:
+  void index() {
+    run_of_.assign(group_.dims.size(), 0);
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      for (int dim : runs_[i]) run_of_[dim] = static_cast<int>(i);
+    }
+  }
+
+  bool feasible() const {
+    for (ValueId root : group_.roots) {
+      std::optional<IndexMap> map = map_of(group_.root_dims.at(root.index));
+      if (!map || !walks(root, *map, 0)) return false;
+    }
+    return true;
+  }
+
+  static bool all_single(const IndexMap& map) {
+    return std::all_of(map.segments.begin(), map.segments.end(),
+                       [](const Segment& segment) { return segment.count == 1; });
+  }
+
+  bool walks(ValueId value, const IndexMap& map, int depth) const {
+    if (!computed(value) || depth > 200) return true;
+    const Graph& graph = builder_.graph();
+    NodeId id = graph.value(value).node;
+    const Node& node = graph.node(id);
+    auto reduction = group_.reduce_dims.find(id.index);
+    if (reduction != group_.reduce_dims.end()) {
+      std::optional<IndexMap> operand = map_of(reduction->second);
+      return operand && walks(node.operands[0], *operand, depth + 1);
+    }
+    bool by_dim = node.op == Op::Iota || node.op == Op::Gather || node.op == Op::GatherElements ||
+                  node.op == Op::Pad || node.op == Op::DynamicSlice || node.op == Op::DynamicUpdateSlice ||
+                  node.op == Op::Concatenate;
+    if (by_dim && !all_single(map)) return false;
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      if (node.op == Op::DimSize || reads_buffer(graph, node, static_cast<int>(i))) continue;
+      std::vector<IndexMap> maps = operand_maps(graph, node, static_cast<int>(i), map);
+      if (maps.empty()) return false;
+      for (const IndexMap& operand : maps) {
+        if (!walks(node.operands[i], operand, depth + 1)) return false;
+      }
+    }
+    return true;
+  }
+
+  const ProgramBuilder& builder_;
+  const Grouping& grouping_;
+  const Group& group_;
+  std::vector<std::vector<int>> runs_;
+  std::vector<int> run_of_;
+};
+
+// The largest divisor of `size` in [limit/2, limit], else `limit` rounded down to a power of two, at most
+// `size`.
+int64_t tile_for(const Dim& size, int64_t hint, int64_t limit) {
+  limit = std::max<int64_t>(limit, 1);
+  if (size.is_constant()) {
+    if (size.constant() <= limit) return std::max<int64_t>(size.constant(), 1);
+    for (int64_t tile = limit; tile * 2 >= limit && tile > 0; --tile) {
+      if (size.constant() % tile == 0) return tile;
+    }
+  }
+  int64_t tile = 1;
+  while (tile * 2 <= limit && tile < hint) tile *= 2;
+  return tile;
+}
+
+class GroupKernel {
+ public:
+  GroupKernel(ProgramBuilder& builder, const Grouping& grouping, const Group& group)
+      : builder_(builder), group_(group), domain_(builder, grouping, group), kernel_("") {}
+
+  Status emit() {
+    std::vector<Axis> axes = choose_axes();
+    std::vector<Dim> grid;
+    for (Axis& axis : axes) {
+      if (axis.kind != AxisKind::Grid) continue;
+      bool one = axis.size.is_constant() && axis.size.constant() <= axis.tile;
+      if (one) continue;
+      axis.base = tile::KernelBuilder::grid_id(static_cast<int>(grid.size())) * Dim(axis.tile);
+      grid.push_back(Dim::ceil_div(axis.size, Dim(axis.tile)));
+    }
+    kernel_.set_grid(std::move(grid));
+    TileLowering lowering(
+        builder_, kernel_, std::move(axes), [this](ValueId value) { return domain_.computed(value); },
+        [this](NodeId node) { return *domain_.map_of(group_.reduce_dims.at(node.index)); });
+    TW_RETURN_IF_ERROR(store_roots(lowering));
+    builder_.launch_kernel(kernel_.take(), lowering.buffers(), description(), node_list());
+    return Status::ok();
+  }
+
+ private:
+  std::vector<Axis> choose_axes() {
+    const std::vector<Symbol>& symbols = builder_.graph().symbols;
+    std::vector<Axis> axes;
+    std::vector<bool> reduced;
+    for (const std::vector<int>& run : domain_.runs()) {
+      Axis axis;
+      axis.size = Dim(1);
+      for (int dim : run) axis.size = axis.size * group_.dims[dim].size;
+      reduced.push_back(group_.dims[run[0]].reduced);
+      axes.push_back(std::move(axis));
+    }
+    int64_t full = 1;
+    size_t last = axes.size();
+    for (size_t i = axes.size(); i-- > 0;) {
+      if (!reduced[i]) continue;
+      bool fastest = i + 1 == last;
+      int64_t limit = fastest ? kFullElements / full : std::min(kSmallAxis, kFullElements / full);
+      Axis& axis = axes[i];
+      if (axis.size.is_constant() && axis.size.constant() <= limit) {
+        axis.kind = AxisKind::Full;
+        axis.tile = std::max<int64_t>(axis.size.constant(), 1);
+        full *= axis.tile;
+      } else {
+        axis.kind = AxisKind::Looped;
+        axis.tile = tile_for(axis.size, axis.size.hint(symbols), fastest ? kLoopChunk : kLoopRows);
+        full *= axis.tile;
+      }
+    }
+    int64_t budget = std::max<int64_t>(1, kTileElements / full);
+    if (full > 1) budget = std::min<int64_t>(budget, last > 0 && reduced[last - 1] ? 8 : 64);
+    int across = axis_read_across();
+    for (size_t i = axes.size(); i-- > 0;) {
+      if (axes[i].kind != AxisKind::Grid) continue;
+      int64_t limit = budget;
+      if (across >= 0 && (i + 1 == last || static_cast<int>(i) == across))
+        limit = std::min(limit, kTransposeTile);
+      axes[i].tile = tile_for(axes[i].size, axes[i].size.hint(symbols), limit);
+      budget = std::max<int64_t>(1, budget / axes[i].tile);
+      // Outer axes are tiled too only while the inner ones are short.
+      if (axes[i].tile >= 256 && across < 0) budget = 1;
+    }
+    if (across >= 0 && axes[across].kind == AxisKind::Grid) {
+      axes[across].tile = tile_for(axes[across].size, axes[across].size.hint(symbols), kTransposeTile);
+    }
+    return axes;
+  }
+
+  // An axis other than the last along which some buffer is contiguous (a transpose); -1: none.
+  int axis_read_across() const {
+    int last = static_cast<int>(domain_.runs().size()) - 1;
+    for (uint32_t index : group_.nodes) {
+      const Node& node = builder_.graph().node(NodeId{index});
+      if (node.op != Op::Transpose || domain_.computed(node.operands[0])) continue;
+      auto maps = group_.maps.find(node.results[0].index);
+      if (maps == group_.maps.end()) continue;
+      for (const IndexMap& map : maps->second) {
+        std::optional<IndexMap> operand = operand_map(builder_.graph(), node, 0, map);
+        if (!operand || operand->segments.empty()) continue;
+        int dim = -1;
+        if (!operand->segments.back().expr.is_identity(&dim)) continue;
+        for (int axis = 0; axis < last; ++axis) {
+          const std::vector<int>& run = domain_.runs()[axis];
+          if (run.back() == dim) return axis;
+        }
+      }
+    }
+    return -1;
+  }
+
+  Status store_roots(TileLowering& lowering) {
+    std::vector<ValueId> looped_roots;
+    // Producers first: a root that another root reads is computed once.
+    std::vector<ValueId> roots = group_.roots;
+    std::sort(roots.begin(), roots.end(), [](ValueId a, ValueId b) { return a.index < b.index; });
+    for (ValueId root : roots) {
+      IndexMap map = *domain_.map_of(group_.root_dims.at(root.index));
+      if (lowering.varies_in_loops(map)) {
+        lowering.hoist(root, map);
+        looped_roots.push_back(root);
+      } else {
+        store(lowering, root, map);
+      }
+      TW_RETURN_IF_ERROR(lowering.status());
+    }
+    if (looped_roots.empty()) return Status::ok();
+    std::vector<int> looped;
+    for (size_t i = 0; i < lowering.axes().size(); ++i) {
+      if (lowering.axes()[i].kind == AxisKind::Looped) looped.push_back(static_cast<int>(i));
+    }
+    lowering.open_loops(looped, {});
+    for (ValueId root : looped_roots) {
+      store(lowering, root, *domain_.map_of(group_.root_dims.at(root.index)));
+      TW_RETURN_IF_ERROR(lowering.status());
+    }
+    lowering.close_loops({});
+    return lowering.status();
+  }
+
+  void store(TileLowering& lowering, ValueId root, const IndexMap& map) {
+    ValueId tile = lowering.lower(root, map);
+    if (!lowering.status().is_ok()) return;
+    Ints axes;
+    for (size_t i = 0; i < lowering.axes().size(); ++i) axes.push_back(static_cast<int64_t>(i));
+    tile = kernel_.broadcast(tile, lowering.tile_shape(map), axes);
+    kernel_.store(tile, lowering.access(builder_.buffer_of(root), builder_.graph().type(root), map,
+                                        tile::AccessMode::Write));
+  }
+
+  std::string description() const {
+    std::vector<std::string> names;
+    for (uint32_t node : group_.nodes) {
+      const Node& member = builder_.graph().node(NodeId{node});
+      if (member.op != Op::Constant) names.push_back(op_name(member.op));
+    }
+    return join(names, ", ");
+  }
+
+  std::vector<uint32_t> node_list() const { return {group_.nodes.begin(), group_.nodes.end()}; }
+
+  ProgramBuilder& builder_;
+  const Group& group_;
+  MergedDomain domain_;
+  tile::KernelBuilder kernel_;
+};
+
+}  // namespace
+
+Status lower_group(ProgramBuilder& builder, const Grouping& grouping, const Group& group) {
+  return GroupKernel(builder, grouping, group).emit();
+}
+
+}  // namespace tilewright
