@@ -1,0 +1,74 @@
+// The engines and stages of text tests.
+#include "tests/text/engines.h"
+
+#include "base/text.h"
+#include "ir/expansion.h"
+#include "ir/text.h"
+
+namespace tilewright::text_tests {
+
+Status run_test_custom_call(const std::string& target, const AttributeMap&, std::span<const TensorRef> inputs,
+                            std::span<TensorRef> outputs) {
+  if (target != "test.twice") return Status::not_found(cat("custom call `", target, "` is not registered"));
+  if (inputs.size() != 1 || outputs.size() != 1 || inputs[0].dtype != DType::F32 || !inputs[0].is_dense()) {
+    return Status::invalid("test.twice takes one dense f32 tensor");
+  }
+  const auto* from = static_cast<const float*>(inputs[0].data);
+  auto* to = static_cast<float*>(outputs[0].data);
+  for (int64_t i = 0; i < inputs[0].elements(); ++i) to[i] = 2 * from[i];
+  return Status::ok();
+}
+
+namespace {
+
+using Outputs = std::vector<OwnedTensor>;
+
+Result<Outputs> run_reference(const Graph& graph, std::span<const TensorRef> inputs,
+                              const Bindings& bindings) {
+  InterpreterOptions options;
+  options.custom_call = run_test_custom_call;
+  return interpret(graph, inputs, bindings, options);
+}
+
+// Every composite replaced by its expansion: expansions and reference kernels are two definitions of one
+// thing.
+Result<Outputs> run_expanded(const Graph& graph, std::span<const TensorRef> inputs,
+                             const Bindings& bindings) {
+  TW_ASSIGN_OR_RETURN(Graph expanded, expand_composites(graph, [](Op op) { return op_info(op).composite; }));
+  return run_reference(expanded, inputs, bindings);
+}
+
+// Printed and read back: nothing that matters may be lost on the way.
+Result<Outputs> run_reparsed(const Graph& graph, std::span<const TensorRef> inputs,
+                             const Bindings& bindings) {
+  TW_ASSIGN_OR_RETURN(Graph copy, parse_graph(print(graph)));
+  return run_reference(copy, inputs, bindings);
+}
+
+Result<std::string> expand_text(const Graph& graph) {
+  TW_ASSIGN_OR_RETURN(Graph expanded, expand_composites(graph, [](Op op) { return op_info(op).composite; }));
+  return print(expanded);
+}
+
+Result<std::string> dead_text(const Graph& graph) { return print(remove_dead_nodes(graph)); }
+
+}  // namespace
+
+const std::vector<Engine>& engines() {
+  static const auto* list = new std::vector<Engine>{
+      {"reference", run_reference},
+      {"reparsed", run_reparsed},
+      {"expanded", run_expanded},
+  };
+  return *list;
+}
+
+const std::vector<Stage>& stages() {
+  static const auto* list = new std::vector<Stage>{
+      {"expand", expand_text},
+      {"remove_dead_nodes", dead_text},
+  };
+  return *list;
+}
+
+}  // namespace tilewright::text_tests
