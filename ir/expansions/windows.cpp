@@ -1,0 +1,154 @@
+// Geometry of 2-d windows, im2col and its transpose.
+#include "ir/expansions/windows.h"
+
+namespace tilewright::expansions {
+
+Result<Ints> pair(const Expansion& e, std::string_view name) {
+  const Ints& given = e.attributes.get_ints(name);
+  if (given.size() != 2) return fail(e, name, " has ", given.size(), " entries, expected 2");
+  return given;
+}
+
+Result<Shape> four_dims(const Expansion& e, std::string_view name) {
+  const Shape& size = e.attributes.get_dims(name);
+  if (size.size() != 4) return fail(e, name, " has ", size.size(), " entries, expected 4");
+  return size;
+}
+
+namespace {
+
+Status check_axis_values(const Expansion& e, const WindowAxis& axis) {
+  if (axis.kernel < 1) return fail(e, "kernel holds ", axis.kernel, ", expected 1 or more");
+  if (axis.stride < 1) return fail(e, "strides holds ", axis.stride, ", expected 1 or more");
+  if (axis.dilation < 1) return fail(e, "dilation holds ", axis.dilation, ", expected 1 or more");
+  if (axis.pad < 0) return fail(e, "pad holds ", axis.pad, ", expected 0 or more");
+  return Status::ok();
+}
+
+// How many windows fit; with ceil mode also one that starts inside the input or its left padding but ends
+// outside.
+Dim window_count(const WindowAxis& axis, bool ceil_mode) {
+  Dim room = axis.in + Dim(2 * axis.pad - axis.reach());
+  if (!ceil_mode) return Dim::floor_div(room, Dim(axis.stride)) + Dim(1);
+  Dim count = Dim::ceil_div(room, Dim(axis.stride)) + Dim(1);
+  Dim starts = Dim::ceil_div(axis.in + Dim(axis.pad), Dim(axis.stride));
+  return Dim::min(count, starts);
+}
+
+}  // namespace
+
+Result<Windows> read_windows(const Expansion& e, const Ints& kernel, const Dim& h, const Dim& w,
+                             bool stride_is_kernel, bool has_dilation, bool ceil_mode) {
+  TW_ASSIGN_OR_RETURN(Ints strides, ints_or(e, "strides", 2, 0));
+  TW_ASSIGN_OR_RETURN(Ints pad, ints_or(e, "pad", 2, 0));
+  Ints dilation(2, 1);
+  if (has_dilation) {
+    TW_ASSIGN_OR_RETURN(dilation, ints_or(e, "dilation", 2, 1));
+  }
+  bool default_strides = e.attributes.get_ints("strides").empty();
+  Windows windows;
+  for (size_t i = 0; i < 2; ++i) {
+    WindowAxis& axis = windows.axes[i];
+    axis.in = i == 0 ? h : w;
+    axis.kernel = kernel[i], axis.dilation = dilation[i], axis.pad = pad[i];
+    axis.stride = default_strides ? (stride_is_kernel ? kernel[i] : 1) : strides[i];
+    TW_RETURN_IF_ERROR(check_axis_values(e, axis));
+    axis.out = window_count(axis, ceil_mode);
+    if (axis.out.is_constant() && axis.out.constant() < 0) axis.out = 0;
+  }
+  return windows;
+}
+
+ValueId padded(Builder& b, ValueId x, const Windows& windows, ValueId value) {
+  const WindowAxis &h = windows.axes[0], &w = windows.axes[1];
+  // What no window reaches may stay.
+  auto at_least_0 = [](Dim hi) { return hi.is_constant() && hi.constant() < 0 ? Dim(0) : hi; };
+  Dim hi_h = at_least_0(h.hi_pad()), hi_w = at_least_0(w.hi_pad());
+  if (h.pad == 0 && w.pad == 0 && hi_h.is_constant(0) && hi_w.is_constant(0)) return x;
+  return b.pad(x, value, {0, 0, h.pad, w.pad}, {0, 0, hi_h, hi_w});
+}
+
+ValueId window_element(Builder& b, ValueId padded, const Windows& windows, int64_t i, int64_t j) {
+  if (!b.status().is_ok()) return {};
+  const Shape& shape = b.shape(padded);
+  Shape start{0, 0}, limit{shape[0], shape[1]};
+  int64_t offset[2] = {i, j};
+  for (size_t k = 0; k < 2; ++k) {
+    const WindowAxis& axis = windows.axes[k];
+    Dim first = offset[k] * axis.dilation;
+    start.push_back(first);
+    // Without windows the slice is empty where it starts.
+    Dim last = axis.out.is_constant(0) ? first : first + (axis.out - Dim(1)) * Dim(axis.stride) + Dim(1);
+    limit.push_back(last);
+  }
+  return b.slice(padded, start, limit, {1, 1, windows.axes[0].stride, windows.axes[1].stride});
+}
+
+ValueId unpadded(Builder& b, ValueId x, const Windows& windows) {
+  if (!b.status().is_ok()) return {};
+  const WindowAxis &h = windows.axes[0], &w = windows.axes[1];
+  Dim hi_h = h.in + Dim(h.pad) - b.shape(x)[2], hi_w = w.in + Dim(w.pad) - b.shape(x)[3];
+  if (h.pad == 0 && w.pad == 0 && hi_h.is_constant(0) && hi_w.is_constant(0)) return x;
+  return b.pad(x, b.constant(0, b.dtype(x)), {0, 0, -h.pad, -w.pad}, {0, 0, hi_h, hi_w});
+}
+
+}  // namespace tilewright::expansions
+
+namespace tilewright {
+using namespace expansions;
+
+Status expand_unfold(Expansion& e) {
+  Builder& b = e.b;
+  TW_RETURN_IF_ERROR(check_rank(e, 0, 4));
+  TW_ASSIGN_OR_RETURN(Ints kernel, pair(e, "kernel"));
+  Shape shape = shape_of(e, 0);
+  TW_ASSIGN_OR_RETURN(Windows windows, read_windows(e, kernel, shape[2], shape[3], false, true, false));
+  Dim h = windows.axes[0].out, w = windows.axes[1].out;
+  ValueId x = padded(b, e.operands[0], windows, b.constant(0, dtype_of(e, 0)));
+  std::vector<ValueId> parts;
+  for (int64_t i = 0; i < kernel[0]; ++i) {
+    for (int64_t j = 0; j < kernel[1]; ++j) {
+      parts.push_back(b.reshape(window_element(b, x, windows, i, j), {shape[0], shape[1], Dim(1), h, w}));
+    }
+  }
+  e.results = {b.reshape(b.concatenate(parts, 2), {shape[0], shape[1] * Dim(kernel[0] * kernel[1]), h * w})};
+  return Status::ok();
+}
+
+Status expand_fold(Expansion& e) {
+  Builder& b = e.b;
+  TW_RETURN_IF_ERROR(check_rank(e, 0, 3));
+  TW_ASSIGN_OR_RETURN(Ints kernel, pair(e, "kernel"));
+  TW_ASSIGN_OR_RETURN(Ints size, pair(e, "size"));
+  TW_ASSIGN_OR_RETURN(Windows windows, read_windows(e, kernel, size[0], size[1], false, true, false));
+  const WindowAxis &h = windows.axes[0], &w = windows.axes[1];
+  Shape shape = shape_of(e, 0);
+  int64_t cells = kernel[0] * kernel[1];
+  if (!shape[1].is_multiple_of(cells)) {
+    return fail(e, "dim 1 of x is ", shape[1].to_string(), ", expected a multiple of ", cells);
+  }
+  Dim channels = Dim::floor_div(shape[1], Dim(cells));
+  TW_RETURN_IF_ERROR(check_shape(e, 0, {shape[0], shape[1], h.out * w.out}));
+  Shape plane{shape[0], channels, size[0], size[1]};
+  if (h.out.is_constant(0) || w.out.is_constant(0)) {
+    e.results = {b.constant(0, dtype_of(e, 0), plane)};
+    return Status::ok();
+  }
+  ValueId x = b.reshape(widened(e, 0), {shape[0], channels, kernel[0], kernel[1], h.out, w.out});
+  ValueId zero = b.constant(0, work_type(dtype_of(e, 0))), sum;
+  for (int64_t i = 0; i < kernel[0]; ++i) {
+    for (int64_t j = 0; j < kernel[1]; ++j) {
+      ValueId part = slice_axis(b, slice_axis(b, x, 2, i, i + 1), 3, j, j + 1);
+      part = b.reshape(part, {shape[0], channels, h.out, w.out});
+      Dim lo_h = i * h.dilation, lo_w = j * w.dilation;
+      Dim rest_h = Dim(h.reach() - 1) - lo_h, rest_w = Dim(w.reach() - 1) - lo_w;
+      part =
+          b.pad(part, zero, {0, 0, lo_h, lo_w}, {0, 0, rest_h, rest_w}, {0, 0, h.stride - 1, w.stride - 1});
+      sum = sum.is_valid() ? b.add(sum, part) : part;
+    }
+  }
+  e.results = {b.convert(unpadded(b, sum, windows), dtype_of(e, 0))};
+  return Status::ok();
+}
+
+}  // namespace tilewright
