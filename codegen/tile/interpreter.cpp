@@ -46,8 +46,7 @@ Status Machine::bind_scalars(std::span<const int64_t> scalars) {
 Status Machine::bind_params(std::span<void* const> buffers) {
   size_t expected = kernel_.params.size() + kernel_.reports;
   if (buffers.size() != expected) {
-    return Status::invalid(
-        cat("kernel takes ", expected, " buffers, but ", buffers.size(), " were given"));
+    return Status::invalid(cat("kernel takes ", expected, " buffers, but ", buffers.size(), " were given"));
   }
   for (size_t i = 0; i < kernel_.params.size(); ++i) {
     const Param& param = kernel_.params[i];
@@ -71,8 +70,8 @@ Status Machine::bind_params(std::span<void* const> buffers) {
       }
     }
     if (bound.strides.size() != bound.extents.size()) {
-      return Status::invalid(cat("param ", i, " has ", bound.strides.size(), " strides for rank ",
-                                 bound.extents.size()));
+      return Status::invalid(
+          cat("param ", i, " has ", bound.strides.size(), " strides for rank ", bound.extents.size()));
     }
     params_.push_back(std::move(bound));
   }
@@ -180,8 +179,8 @@ Result<int64_t> Machine::evaluate(const CompiledDim& dim) const {
 }
 
 Status Machine::fail(const Instruction& instruction, const std::string& what) const {
-  return Status::internal(
-      cat("tile program @", kernel_.name, ": ", opcode_text(instruction), " in instance ", instance_, ": ", what));
+  return Status::internal(cat("tile program @", kernel_.name, ": ", opcode_text(instruction), " in instance ",
+                              instance_, ": ", what));
 }
 
 Status Machine::run(int64_t first, int64_t last) {

@@ -165,8 +165,8 @@ void Machine::run_rng_bits(const Instruction& instruction) {
     uint64_t position = static_cast<uint64_t>(tilewright::load_scalar(index.dtype, index.at(i)).i);
     // Floor division, so that masked-off negative positions are defined too.
     uint64_t counter = words[1] + static_cast<uint64_t>(static_cast<int64_t>(position) >> 2);
-    std::array<uint32_t, 4> block = philox4x32_10(
-        {static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0}, key);
+    std::array<uint32_t, 4> block =
+        philox4x32_10({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0}, key);
     std::memcpy(out.at(i), &block[position & 3], sizeof(uint32_t));
   }
 }

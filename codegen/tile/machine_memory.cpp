@@ -62,8 +62,9 @@ Status Machine::walk(const Step& step, const std::vector<int64_t>& shape, Visit 
       }
       if (index < 0 || index >= param.extents[dim]) {
         if (instruction.access.in_bounds) {
-          return fail(instruction, cat("index ", index, " of dim ", dim, " of param ", instruction.access.param,
-                                       " is outside of ", param.extents[dim], " although in_bounds"));
+          return fail(instruction,
+                      cat("index ", index, " of dim ", dim, " of param ", instruction.access.param,
+                          " is outside of ", param.extents[dim], " although in_bounds"));
         }
         inside = false;
         break;

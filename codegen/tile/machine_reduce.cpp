@@ -76,16 +76,16 @@ void poison(const TileData& tile, int64_t element) { std::memset(tile.at(element
 
 // out = combine(left, right), one address a combined value; out may be left.
 Status Machine::combine_into(const Step& step, const std::vector<std::byte*>& left,
-                             const std::vector<const std::byte*>& right,
-                             const std::vector<std::byte*>& out) {
+                             const std::vector<const std::byte*>& right, const std::vector<std::byte*>& out) {
   const Instruction& instruction = *step.instruction;
   size_t count = left.size();
   if (instruction.combine != Combine::Custom) {
     Op op = combine_op(instruction.combine);
     for (size_t k = 0; k < count; ++k) {
       DType dtype = tile(instruction.operands[k]).dtype;
-      store_scalar(combine(op, tilewright::load_scalar(dtype, left[k]), tilewright::load_scalar(dtype, right[k])),
-                   out[k]);
+      store_scalar(
+          combine(op, tilewright::load_scalar(dtype, left[k]), tilewright::load_scalar(dtype, right[k])),
+          out[k]);
     }
     return Status::ok();
   }
@@ -207,8 +207,10 @@ std::vector<C> widen(const TileData& tile, DType dtype) {
   std::vector<C> values(static_cast<size_t>(tile.elements));
   for (int64_t i = 0; i < tile.elements; ++i) {
     Scalar value = convert_scalar(tilewright::load_scalar(tile.dtype, tile.at(i)), dtype);
-    values[static_cast<size_t>(i)] = static_cast<C>(kIsFloat<C> ? value.f : static_cast<double>(0));
-    if constexpr (!kIsFloat<C>) values[static_cast<size_t>(i)] = static_cast<C>(value.i);
+    if constexpr (kIsFloat<C>)
+      values[static_cast<size_t>(i)] = static_cast<C>(value.f);
+    else
+      values[static_cast<size_t>(i)] = static_cast<C>(value.i);
   }
   return values;
 }

@@ -126,8 +126,8 @@ class KernelPrinter {
     if (!kernel_.name.empty()) out_ += " " + marked_name('@', kernel_.name);
     if (!kernel_.symbols.empty()) out_ += cat("[", join(kernel_.symbols, ", ", symbol_text), "]");
     size_t index = 0;
-    out_ += cat("(", join(kernel_.params, ", ", [&](const Param& param) { return param_text(param, index++); }),
-                ")");
+    out_ += cat(
+        "(", join(kernel_.params, ", ", [&](const Param& param) { return param_text(param, index++); }), ")");
     if (!kernel_.grid.empty()) out_ += cat(" grid (", join(kernel_.grid, ", ", dim_text), ")");
     if (kernel_.reports) out_ += " reports";
   }
@@ -194,14 +194,13 @@ class KernelPrinter {
   // What follows the word of the instruction.
   std::string details(const Instruction& instruction) const {
     Marks marks;
-    std::string operands =
-        instruction.operands.empty() ? "" : " " + name_list(instruction.operands);
+    std::string operands = instruction.operands.empty() ? "" : " " + name_list(instruction.operands);
     switch (instruction.opcode) {
       case Opcode::Elementwise: return operands + attribute_text(instruction);
       case Opcode::Const: return " " + literal_text(instruction.literal, dtype_of(instruction));
       case Opcode::Index:
-        return " " + join(instruction.access.index, ", ",
-                          [&](const DimIndex& index) { return index_text(index); });
+        return " " +
+               join(instruction.access.index, ", ", [&](const DimIndex& index) { return index_text(index); });
       case Opcode::Load: return load_text(instruction);
       case Opcode::Store: {
         if (instruction.store != StoreKind::Set) marks.add(cat("kind=", store_kind_name(instruction.store)));
@@ -236,7 +235,8 @@ class KernelPrinter {
       }
       case Opcode::For:
         return cat(" ", instruction.symbol, " = ", instruction.from.to_string(), " to ",
-                   instruction.to.to_string(), " step ", instruction.step.to_string(), carry_text(instruction));
+                   instruction.to.to_string(), " step ", instruction.step.to_string(),
+                   carry_text(instruction));
       case Opcode::If: return cat(" ", instruction.condition.to_string(), carry_text(instruction));
       case Opcode::Report: marks.add(cat("site=", instruction.site)); break;
       case Opcode::Reshape:
@@ -268,8 +268,9 @@ class KernelPrinter {
     if (instruction.access.in_bounds) marks.add("in_bounds");
     if (instruction.stage != Stage::Registers) marks.add(cat("stage=", stage_name(instruction.stage)));
     if (instruction.depth != 1) marks.add(cat("depth=", instruction.depth));
-    std::string outside =
-        is_zero(instruction.literal) ? "" : " else " + literal_text(instruction.literal, dtype_of(instruction));
+    std::string outside = is_zero(instruction.literal)
+                              ? ""
+                              : " else " + literal_text(instruction.literal, dtype_of(instruction));
     return cat(" ", access_text(instruction.access), outside, marks.text());
   }
 
@@ -304,11 +305,13 @@ class KernelPrinter {
     if (instruction.operands.empty() || instruction.blocks.empty()) return "";
     size_t at = 0;
     const std::vector<ValueId>& params = instruction.blocks[0].params;
-    return cat(" carry (", join(instruction.operands, ", ", [&](ValueId operand) {
-                 ValueId param = at < params.size() ? params[at] : ValueId{};
-                 ++at;
-                 return cat(name(param), " = ", name(operand));
-               }),
+    return cat(" carry (",
+               join(instruction.operands, ", ",
+                    [&](ValueId operand) {
+                      ValueId param = at < params.size() ? params[at] : ValueId{};
+                      ++at;
+                      return cat(name(param), " = ", name(operand));
+                    }),
                ")");
   }
 
