@@ -33,8 +33,10 @@ class Scheduler {
     for (size_t g = 0; g < groups; ++g) units_.push_back({static_cast<int>(g), NodeId{}});
     for (size_t n = 0; n < graph.node_count(); ++n) {
       const Node& node = graph.nodes()[n];
+      bool anchored = !node.results.empty() && grouping.storage[node.results[0].index] == Storage::Inlined;
       bool alias = !node.results.empty() && grouping.storage[node.results[0].index] == Storage::Alias;
-      if (!grouping.live[n] || is_fusible(graph, node) || alias || node.op == Op::Constant) continue;
+      if (!grouping.live[n] || is_fusible(graph, node) || alias || anchored || node.op == Op::Constant)
+        continue;
       unit_of_node_[n] = static_cast<int>(units_.size());
       units_.push_back({-1, NodeId{static_cast<uint32_t>(n)}});
     }
@@ -106,8 +108,9 @@ class Scheduler {
       }
     };
     if (units_[unit].group >= 0) {
-      for (uint32_t node : grouping_.groups[units_[unit].group].nodes)
-        add_operands(graph_.node(NodeId{node}));
+      const Group& group = grouping_.groups[units_[unit].group];
+      for (uint32_t node : group.nodes) add_operands(graph_.node(NodeId{node}));
+      if (group.anchor.is_valid()) add_operands(graph_.node(group.anchor));
     } else {
       add_operands(graph_.node(units_[unit].node));
     }
@@ -153,12 +156,18 @@ Result<Program> plan_program(const Graph& input, const TargetLimits& limits, con
   if (options.eager) return plan_eager(input, limits, options);
   TW_ASSIGN_OR_RETURN(Graph graph, run_passes(input, limits, options));
   TW_ASSIGN_OR_RETURN(Grouping grouping, group_nodes(graph));
+  anchor_contractions(graph, grouping);
   ProgramBuilder builder(graph, limits, options);
   TW_RETURN_IF_ERROR(builder.assign_buffers(grouping));
   TW_ASSIGN_OR_RETURN(std::vector<Scheduler::Unit> units, Scheduler(graph, grouping).order());
   for (const Scheduler::Unit& unit : units) {
-    TW_RETURN_IF_ERROR(unit.group >= 0 ? lower_group(builder, grouping, grouping.groups[unit.group])
-                                       : lower_single(builder, unit.node));
+    if (unit.group < 0) {
+      TW_RETURN_IF_ERROR(lower_single(builder, unit.node));
+      continue;
+    }
+    const Group& group = grouping.groups[unit.group];
+    TW_RETURN_IF_ERROR(group.anchor.is_valid() ? lower_anchored_group(builder, grouping, group)
+                                               : lower_group(builder, grouping, group));
   }
   builder.launch_output_copies();
   Program program = std::move(builder.program());

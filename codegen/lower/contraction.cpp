@@ -2,7 +2,8 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "codegen/lower/program_builder.h"
+#include "codegen/lower/merged_domain.h"
+#include "codegen/lower/tile_lowering.h"
 #include "ir/inference.h"
 
 namespace tilewright {
@@ -44,11 +45,95 @@ class Contraction {
     rhs_batch_ = attributes.get_ints("rhs_batch");
   }
 
+  // Free dims stay apart when the group that follows needs them so.
+  void forbid_merging() { merge_free_ = false; }
+
+  // The domain runs that the kernel's axes are: batch dims, free runs of lhs, free runs of rhs.
+  std::vector<std::vector<int>> result_runs() {
+    find_runs();
+    std::vector<std::vector<int>> runs;
+    int dim = 0;
+    auto add = [&](size_t count) {
+      runs.emplace_back();
+      for (size_t i = 0; i < count; ++i) runs.back().push_back(dim++);
+    };
+    for (size_t i = 0; i < batch_.size(); ++i) add(1);
+    for (const Run& run : free_lhs_) add(run.lhs.size());
+    for (const Run& run : free_rhs_) add(run.rhs.size());
+    return runs;
+  }
+
   Status emit() {
     find_runs();
+    ValueId product = emit_product();
+    store(kernel_.convert(product, graph_.type(node_.results[0]).dtype));
+    builder_.launch_kernel(kernel_.take(),
+                           {builder_.buffer_of(node_.operands[0]), builder_.buffer_of(node_.operands[1]),
+                            builder_.buffer_of(node_.results[0])},
+                           "dot_general", {id_.index});
+    return Status::ok();
+  }
+
+  // The product, then the group's nodes on the accumulated tile, then its stores.
+  Status emit_with_group(const Grouping& grouping, const Group& group) {
+    MergedDomain domain(builder_, grouping, group, result_runs());
+    ValueId product = kernel_.convert(emit_product(), graph_.type(node_.results[0]).dtype);
+    std::vector<Axis> axes = result_axes();
+    std::vector<int64_t> shape;
+    Ints axis_list, all_dims;
+    for (const Axis& axis : axes) {
+      axis_list.push_back(static_cast<int64_t>(shape.size()));
+      shape.push_back(axis.tile);
+    }
+    TileLowering lowering(
+        builder_, kernel_, std::move(axes), [&](ValueId value) { return domain.computed(value); },
+        [](NodeId) { return IndexMap{}; });
+    lowering.set_buffers({builder_.buffer_of(node_.operands[0]), builder_.buffer_of(node_.operands[1])});
+    std::vector<int> dims;
+    for (int dim = 0; dim < graph_.type(node_.results[0]).rank(); ++dim) dims.push_back(dim);
+    lowering.preset(node_.results[0], *domain.map_of(dims), kernel_.reshape(product, shape));
+    std::vector<ValueId> roots = group.roots;
+    std::sort(roots.begin(), roots.end());
+    for (ValueId root : roots) {
+      IndexMap map = *domain.map_of(group.root_dims.at(root.index));
+      ValueId tile = lowering.lower(root, map);
+      TW_RETURN_IF_ERROR(lowering.status());
+      tile = kernel_.broadcast(tile, lowering.tile_shape(map), axis_list);
+      kernel_.store(tile,
+                    lowering.access(builder_.buffer_of(root), graph_.type(root), map, AccessMode::Write));
+    }
+    std::vector<uint32_t> nodes{id_.index};
+    std::string description = "dot_general";
+    for (uint32_t node : group.nodes) {
+      nodes.push_back(node);
+      const Node& member = graph_.node(NodeId{node});
+      if (member.op != Op::Constant) description += cat(", ", op_name(member.op));
+    }
+    builder_.launch_kernel(kernel_.take(), lowering.buffers(), std::move(description), std::move(nodes));
+    return Status::ok();
+  }
+
+ private:
+  std::vector<Axis> result_axes() const {
+    std::vector<Axis> axes;
+    auto add = [&](const Dim& size, int64_t tile, const Dim& base) {
+      axes.push_back({size, AxisKind::Grid, tile, base, false});
+    };
+    for (size_t i = 0; i < batch_.size(); ++i) add(batch_[i].size, 1, batch_at_[i]);
+    for (size_t i = 0; i < free_lhs_.size(); ++i) {
+      add(free_lhs_[i].size, static_cast<int>(i) == row_run_ ? rows_ : 1, lhs_at_[i]);
+    }
+    for (size_t i = 0; i < free_rhs_.size(); ++i) {
+      add(free_rhs_[i].size, static_cast<int>(i) == column_run_ ? columns_ : 1, rhs_at_[i]);
+    }
+    return axes;
+  }
+
+  // Grid, loop and dot; answers the accumulated [rows, columns] tile.
+  ValueId emit_product() {
     choose_block();
     make_grid();
-    DType out = graph_.type(node_.results[0]).dtype, in = graph_.type(node_.operands[0]).dtype;
+    DType in = graph_.type(node_.operands[0]).dtype;
     DType accumulate =
         AttributeReader(node_.op, node_.attributes).get_dtype("accumulate_type", default_accumulate(in));
     ValueId acc = kernel_.integer(0, TileType{accumulate, {rows_, columns_}});
@@ -61,15 +146,9 @@ class Contraction {
     ValueId a = load(true, at), b = load(false, at);
     ValueId next = kernel_.dot(a, b, acc, tile::DotDims{{1}, {0}, {}, {}});
     for (size_t i = 0; i < contract_.size(); ++i) next = kernel_.end_block({next})[0];
-    store(kernel_.convert(next, out));
-    builder_.launch_kernel(kernel_.take(),
-                           {builder_.buffer_of(node_.operands[0]), builder_.buffer_of(node_.operands[1]),
-                            builder_.buffer_of(node_.results[0])},
-                           "dot_general", {id_.index});
-    return Status::ok();
+    return next;
   }
 
- private:
   static DType default_accumulate(DType in) {
     if (in == DType::I8 || in == DType::U8) return DType::I32;
     return accumulation_type(in);
@@ -87,7 +166,7 @@ class Contraction {
     for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
       if (contains(contract, dim) || contains(batch, dim)) continue;
       std::vector<int>* last = runs.empty() ? nullptr : (lhs ? &runs.back().lhs : &runs.back().rhs);
-      if (!last || last->back() != dim - 1) {
+      if (!last || last->back() != dim - 1 || !merge_free_) {
         runs.emplace_back();
         last = lhs ? &runs.back().lhs : &runs.back().rhs;
       }
@@ -98,6 +177,8 @@ class Contraction {
   }
 
   void find_runs() {
+    batch_.clear();
+    contract_.clear();
     const Shape& lhs = graph_.type(node_.operands[0]).shape;
     for (size_t i = 0; i < lhs_batch_.size(); ++i) {
       batch_.push_back(
@@ -269,6 +350,7 @@ class Contraction {
   tile::KernelBuilder kernel_;
   Ints lhs_contract_, rhs_contract_, lhs_batch_, rhs_batch_;
   std::vector<Run> batch_, free_lhs_, free_rhs_, contract_;
+  bool merge_free_ = true;
   int row_run_ = -1, column_run_ = -1;
   int64_t rows_ = 1, columns_ = 1, depth_ = 1;
   std::vector<Dim> batch_at_, lhs_at_, rhs_at_;
@@ -280,6 +362,13 @@ Result<bool> lower_contraction(ProgramBuilder& builder, NodeId id) {
   if (builder.graph().node(id).op != Op::DotGeneral) return false;
   TW_RETURN_IF_ERROR(Contraction(builder, id).emit());
   return true;
+}
+
+Status lower_anchored_group(ProgramBuilder& builder, const Grouping& grouping, const Group& group) {
+  Contraction contraction(builder, group.anchor);
+  if (!MergedDomain(builder, grouping, group, contraction.result_runs()).is_feasible())
+    contraction.forbid_merging();
+  return contraction.emit_with_group(grouping, group);
 }
 
 }  // namespace tilewright

@@ -26,6 +26,7 @@ struct Group {
       reduce_dims;           // by node: the domain dim of each operand dim of a reduction
   std::set<uint32_t> nodes;  // members (cheap ones may be in several groups)
   std::map<uint32_t, std::vector<IndexMap>> maps;  // by value, in the unmerged domain
+  NodeId anchor;  // a contraction whose result the group takes straight from its accumulators; or invalid
 };
 
 enum class Storage : uint8_t {
@@ -55,5 +56,8 @@ bool is_cheap(const Graph& graph, const Node& node);
 bool is_splat(const Node& node);
 
 Result<Grouping> group_nodes(const Graph& graph);
+
+// Gives contractions to the elementwise group that alone reads them, so that they end in that group's stores.
+void anchor_contractions(const Graph& graph, Grouping& grouping);
 
 }  // namespace tilewright

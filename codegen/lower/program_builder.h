@@ -69,6 +69,8 @@ Result<bool> lower_sorting(ProgramBuilder& builder, NodeId node);
 Result<bool> lower_attention(ProgramBuilder& builder, NodeId node);
 Result<bool> lower_control(ProgramBuilder& builder, NodeId node);
 
+// A contraction that ends in the stores of the group it anchors.
+Status lower_anchored_group(ProgramBuilder& builder, const Grouping& grouping, const Group& group);
 // One kernel for a group of fused nodes.
 Status lower_group(ProgramBuilder& builder, const Grouping& grouping, const Group& group);
 

@@ -102,9 +102,13 @@ std::vector<ValueId> TileLowering::close_loops(std::vector<ValueId> yields) {
   return yields;
 }
 
+std::string TileLowering::memo_key(ValueId value, const IndexMap& map) {
+  return cat(value.index, "@", map.to_string());
+}
+
 ValueId TileLowering::lower(ValueId value, const IndexMap& map) {
   if (!status_.is_ok()) return {};
-  std::string key = cat(value.index, "@", map.to_string());
+  std::string key = memo_key(value, map);
   for (size_t i = scopes_.size(); i-- > 0;) {
     auto found = scopes_[i].find(key);
     if (found != scopes_[i].end()) return found->second;

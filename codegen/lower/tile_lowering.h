@@ -44,6 +44,10 @@ class TileLowering {
 
   // The value's tile under a map.  Errors are sticky: see status().
   ValueId lower(ValueId value, const IndexMap& map);
+  // Gives the tile of a value that the kernel made by other means.
+  void preset(ValueId value, const IndexMap& map, ValueId tile) {
+    scopes_.back()[memo_key(value, map)] = tile;
+  }
   // Computes what does not vary along looped axes, so that a loop opened next does not repeat it.
   void hoist(ValueId value, const IndexMap& map);
   bool varies_in_loops(const IndexMap& map) const;
@@ -65,10 +69,13 @@ class TileLowering {
   }
   std::vector<Axis>& axes() { return axes_; }
   tile::KernelBuilder& kernel() { return kernel_; }
+  // Params that the kernel already has.
+  void set_buffers(std::vector<BufferId> buffers) { buffers_ = std::move(buffers); }
   // Buffers in the order of the kernel's params.
   const std::vector<BufferId>& buffers() const { return buffers_; }
 
  private:
+  static std::string memo_key(ValueId value, const IndexMap& map);
   ValueId compute(ValueId value, const IndexMap& map);
   ValueId load(ValueId value, const IndexMap& map);
   ValueId constant(const Node& node);
