@@ -57,16 +57,18 @@ std::vector<int64_t> spatial(const std::vector<int64_t>& entries) {
   return {entries.begin() + 2, entries.end()};
 }
 
-// For each output position and filter tap, the offset of the input element, or -1 for a zero.
+constexpr int64_t kZero = INT64_MIN;
+
+// For each output position and filter tap, the offset of the input element, or kZero in padding.
 std::vector<int64_t> tap_offsets(const Problem& problem) {
   std::vector<int64_t> offsets;
   std::vector<int64_t> outputs = spatial(problem.y.sizes), taps = spatial(problem.w.sizes);
   for_each_index(outputs, [&](const std::vector<int64_t>& output) {
     for_each_index(taps, [&](const std::vector<int64_t>& tap) {
       int64_t offset = 0;
-      for (size_t i = 0; i < output.size() && offset >= 0; ++i) {
+      for (size_t i = 0; i < output.size() && offset != kZero; ++i) {
         int64_t position = window_position(problem.windows[i], problem.x.sizes[i + 2], output[i], tap[i]);
-        offset = position < 0 ? -1 : offset + position * problem.x.strides[i + 2];
+        offset = position < 0 ? kZero : offset + position * problem.x.strides[i + 2];
       }
       offsets.push_back(offset);
     });
@@ -83,7 +85,7 @@ void fill_patches(const Problem& problem, const T* image, const std::vector<int6
     int64_t offset = offsets[first * taps + i];
     T* patch = patches.data() + i * features;
     for (int64_t f = 0; f < features; ++f)
-      patch[f] = offset < 0 ? zero : image[offset + f * problem.x.strides[1]];
+      patch[f] = offset == kZero ? zero : image[offset + f * problem.x.strides[1]];
   }
 }
 

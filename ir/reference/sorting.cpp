@@ -1,6 +1,7 @@
 // Reference kernels of sort, top_k, searchsorted and compact_indices, on one total order of elements.
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "ir/reference/strided.h"
 
@@ -121,7 +122,7 @@ Status reference_searchsorted(KernelCall& call) {
   int last = sequence.rank() - 1;
   int64_t size = sequence.sizes[last], position = 0;
   std::vector<uint64_t> keys, value_key;
-  int64_t keys_offset = -1;
+  std::optional<int64_t> keys_offset;
   for_each_index(values.sizes, [&](const std::vector<int64_t>& index) {
     // A 1-d sequence serves all values; otherwise the leading dims choose one.
     int64_t offset = 0;

@@ -100,17 +100,17 @@ Status reference_reduce_window(KernelCall& call) {
 
 namespace {
 
-// The first extreme tap of a window; the first NaN wins.
+// The position among `offsets` of the first extreme tap, the first NaN before all; -1 when there is no tap.
 template <class T>
-int64_t select_offset(const T* x, const std::vector<int64_t>& offsets, bool largest) {
+int64_t select_tap(const T* x, const std::vector<int64_t>& offsets, bool largest) {
   int64_t chosen = -1;
   ComputeType<T> best{};
-  for (int64_t offset : offsets) {
-    ComputeType<T> value = Element<T>::load(x[offset]);
+  for (size_t tap = 0; tap < offsets.size(); ++tap) {
+    ComputeType<T> value = Element<T>::load(x[offsets[tap]]);
     bool better = largest ? value > best : value < best;
     if constexpr (kIsFloat<T>) better = better || (value != value && best == best);
     if (chosen >= 0 && !better) continue;
-    chosen = offset;
+    chosen = static_cast<int64_t>(tap);
     best = value;
   }
   return chosen;
@@ -128,11 +128,9 @@ Status reference_select_and_scatter_add(KernelCall& call) {
   return visit<kNumber>(x.dtype, [&]<class T>(Tag<T>) {
     std::vector<Sum<T>> sums(out.elements());
     for_each_index(source.sizes, [&](const std::vector<int64_t>& index) {
-      const std::vector<int64_t>& taps = offsets.at(index);
-      int64_t chosen = select_offset(elements_of<const T>(x), taps, largest);
-      auto found = std::find(taps.begin(), taps.end(), chosen);
-      if (found == taps.end()) return;  // all of the window is padding
-      int64_t target = out_offsets.at(index)[found - taps.begin()];
+      int64_t tap = select_tap(elements_of<const T>(x), offsets.at(index), largest);
+      if (tap < 0) return;  // all of the window is padding
+      int64_t target = out_offsets.at(index)[tap];
       sums[target].add(Element<T>::load(elements_of<const T>(source)[offset_of(index, source.strides)]));
     });
     for (size_t i = 0; i < sums.size(); ++i) {
