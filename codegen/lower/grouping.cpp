@@ -216,7 +216,8 @@ class Grouper {
       if (reduction != group.reduce_dims.end()) {
         IndexMap map;
         for (size_t i = 0; i < reduction->second.size(); ++i) {
-          map.segments.push_back({static_cast<int>(i), 1, IndexExpr::of_domain(reduction->second[i])});
+          int dim = reduction->second[i];
+          map.segments.push_back({static_cast<int>(i), 1, dim < 0 ? IndexExpr{} : IndexExpr::of_domain(dim)});
         }
         add(std::move(map));
         continue;
@@ -339,8 +340,9 @@ class Grouper {
     return maps->size() == 1 && assign_reduction(id, (*maps)[0], trial);
   }
 
-  // Fits a reduction into the group: kept dims lie on distinct domain dims, reduced ones on free or new dims.
-  bool assign_reduction(NodeId id, const IndexMap& map, Group& group) {
+  // Fits a reduction into the group: kept dims lie on distinct domain dims, reduced ones on free or new dims,
+  // dims of size 1 on none.  A fresh group takes any number of dims.
+  bool assign_reduction(NodeId id, const IndexMap& map, Group& group, bool fresh = false) {
     const Node& node = graph_.node(id);
     const TensorType& type = graph_.type(node.operands[0]);
     Ints axes = reduced_axes(node);
@@ -356,6 +358,10 @@ class Grouper {
       }
       int dim = -1;
       if (at >= static_cast<int>(map.segments.size())) return false;
+      if (type.shape[axis].is_constant(1)) {
+        ++at;
+        continue;
+      }
       if (!map.segments[at++].expr.is_identity(&dim)) return false;
       if (group.dims[dim].reduced || !(group.dims[dim].size == type.shape[axis]) || !taken.insert(dim).second)
         return false;
@@ -363,13 +369,14 @@ class Grouper {
     }
     int64_t reduced_elements = 1;
     for (int axis = 0; axis < type.rank(); ++axis) {
-      if (!reduced(axis)) continue;
+      if (!reduced(axis) || type.shape[axis].is_constant(1)) continue;
       reduced_elements *= std::max<int64_t>(1, type.shape[axis].hint(graph_.symbols));
-      dims[axis] = find_reduced_dim(group, type.shape[axis], taken, axis, dims);
+      dims[axis] = find_reduced_dim(group, type.shape[axis], taken, axis, dims, fresh);
       if (dims[axis] < 0) return false;
       taken.insert(dims[axis]);
     }
     for (int axis = 0; axis < type.rank(); ++axis) {
+      if (dims[axis] < 0) continue;
       DomainDim& dim = group.dims[dims[axis]];
       if (reduced(axis)) {
         if (dim.kept) return false;
@@ -398,11 +405,11 @@ class Grouper {
   // A domain dim of that size that nobody keeps and this reduction has not taken; else a new one, placed as
   // in the operand.
   int find_reduced_dim(Group& group, const Dim& size, const std::set<int>& taken, int axis,
-                       const std::vector<int>& dims) {
+                       const std::vector<int>& dims, bool fresh_group) {
     for (int dim : group.order) {
       if (!taken.count(dim) && !group.dims[dim].kept && group.dims[dim].size == size) return dim;
     }
-    if (group.dims.size() >= kMaxDomainDims) return -1;
+    if (group.dims.size() >= kMaxDomainDims && !fresh_group) return -1;
     int fresh = static_cast<int>(group.dims.size());
     group.dims.push_back({size, false, false});
     // In front of the next kept operand dim, else at the end.
@@ -441,10 +448,21 @@ class Grouper {
   }
 
   // Groups among the readers that may store the value: its map covers each of its elements exactly once.
+  // True when a member of the group reads the value from memory, which must then be written by another
+  // kernel.
+  bool read_from_memory_in(ValueId value, int group) {
+    for (const Use& use : uses_[value.index]) {
+      if (reads_buffer(graph_, graph_.node(use.node), use.operand) &&
+          node_groups_[use.node.index].count(group))
+        return true;
+    }
+    return false;
+  }
+
   std::vector<int> joinable_as_root(NodeId id, ValueId value, const std::set<int>& readers) {
     std::vector<int> found;
     for (int group_id : readers) {
-      if (!can_join(id, value, group_id)) continue;
+      if (read_from_memory_in(value, group_id) || !can_join(id, value, group_id)) continue;
       Group& group = out_.groups[group_id];
       std::vector<IndexMap> maps = *maps_in(value, group_id);
       if (maps.size() != 1) continue;
@@ -476,16 +494,23 @@ class Grouper {
     int group_id = static_cast<int>(out_.groups.size());
     Group group;
     std::vector<int> dims;
+    IndexMap map = identity_map(static_cast<int>(shape.size()));
     for (const Dim& size : shape) {
+      if (size.is_constant(1)) {
+        map.segments[dims.size()].expr = IndexExpr{};
+        dims.push_back(-1);
+        continue;
+      }
       int dim = static_cast<int>(group.dims.size());
+      map.segments[dims.size()].expr = IndexExpr::of_domain(dim);
       group.dims.push_back({size, false, false});
       group.order.push_back(dim);
       dims.push_back(dim);
     }
     group.roots = {value};
     group.root_dims[value.index] = dims;
-    group.maps[value.index] = {identity_map(static_cast<int>(shape.size()))};
-    if (is_reduction(node)) assign_reduction(id, group.maps[value.index][0], group);
+    group.maps[value.index] = {std::move(map)};
+    if (is_reduction(node)) assign_reduction(id, group.maps[value.index][0], group, true);
     group.nodes.insert(id.index);
     out_.groups.push_back(std::move(group));
     node_groups_[id.index].insert(group_id);

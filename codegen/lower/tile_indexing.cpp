@@ -258,9 +258,9 @@ ValueId TileLowering::rng(const Node& node, ValueId value, const IndexMap& map) 
     for (int dim = segment.first; dim < segment.first + segment.count; ++dim)
       stride = stride * bits_type.shape[dim];
   }
-  IndexMap none;
+  IndexMap start{{Segment{0, 1, IndexExpr{}}}};
   tile::Access state_access =
-      access(program_.buffer_of(state), graph.type(state), identity_map(1), tile::AccessMode::Read);
+      access(program_.buffer_of(state), graph.type(state), start, tile::AccessMode::Read);
   state_access.index = {tile::DimIndex{Dim(0), {{0, 1}}, {}}};
   ValueId key = kernel_.load(std::move(state_access), TileType{DType::U64, {2}});
   if (words == 1) return kernel_.rng_bits(key, flat);

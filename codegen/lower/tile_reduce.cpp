@@ -62,8 +62,12 @@ TileLowering::ReductionAxes TileLowering::reduction_axes(NodeId id, const IndexM
     const Axis& info = axes_[axis];
     out.tile_axes.push_back(axis);
     if (info.kind == AxisKind::Looped) out.looped.push_back(axis);
-    bool exact =
-        info.kind == AxisKind::Full || (info.size.is_constant() && info.size.constant() % info.tile == 0);
+    if (info.kind == AxisKind::Full) {
+      out.limits.push_back(
+          Dim::min(Dim(info.tile), info.size));  // a tile has one element where the axis has none
+      continue;
+    }
+    bool exact = info.size.is_constant() && info.size.constant() % info.tile == 0;
     out.limits.push_back(exact || !in_loop ? Dim(info.tile)
                                            : Dim::min(Dim(info.tile), info.size - info.base));
   }

@@ -94,6 +94,8 @@ class Machine {
   void run_rng_bits(const Instruction& instruction);
   Status run_dot(const Instruction& instruction);
   Status run_reduce(const Step& step);
+  template <class Wide>
+  void reduce_widely(const Instruction& reduce, const std::vector<int64_t>& limits);
   Status run_scan(const Step& step);
   Status combine_into(const Step& step, const std::vector<std::byte*>& left,
                       const std::vector<const std::byte*>& right, const std::vector<std::byte*>& out);

@@ -103,6 +103,29 @@ Status Machine::combine_into(const Step& step, const std::vector<std::byte*>& le
   return Status::ok();
 }
 
+// Float sums and products are folded in a wider type and rounded once, so that what remains of a difference
+// to a chip's tree is the chip's.
+template <class Wide>
+void Machine::reduce_widely(const Instruction& reduce, const std::vector<int64_t>& limits) {
+  const TileData &in = tile(reduce.operands[0]), &out = tile(reduce.results[0]);
+  std::vector<size_t> axes = as_axes(reduce.axes);
+  Walk kept(*in.shape, other_axes(in.shape->size(), axes));
+  int64_t element = 0;
+  do {
+    bool sum = reduce.combine == Combine::Sum;
+    Wide total = sum ? 0 : 1;
+    Walk reduced(*in.shape, axes);
+    do {
+      bool inside = true;
+      for (size_t i = 0; i < limits.size(); ++i) inside &= reduced.coordinate[i] < limits[i];
+      if (!inside) continue;
+      Wide value = tilewright::load_scalar(in.dtype, in.at(kept.offset + reduced.offset)).f;
+      total = sum ? total + value : total * value;
+    } while (reduced.advance());
+    store_scalar(Scalar::of_float(out.dtype, static_cast<double>(total)), out.at(element++));
+  } while (kept.advance());
+}
+
 Status Machine::run_reduce(const Step& step) {
   const Instruction& reduce = *step.instruction;
   size_t count = reduce.operands.size();
@@ -114,6 +137,12 @@ Status Machine::run_reduce(const Step& step) {
     limits.push_back(value);
   }
   bool custom = reduce.combine == Combine::Custom;
+  DType dtype = tile(reduce.operands[0]).dtype;
+  if (count == 1 && is_float(dtype) &&
+      (reduce.combine == Combine::Sum || reduce.combine == Combine::Product)) {
+    dtype == DType::F64 ? reduce_widely<long double>(reduce, limits) : reduce_widely<double>(reduce, limits);
+    return Status::ok();
+  }
   Walk kept(shape, other_axes(shape.size(), axes));
   int64_t element = 0;
   do {
@@ -191,11 +220,14 @@ Status Machine::run_scan(const Step& step) {
 
 namespace {
 
-// Sums products in the accumulator's type; an f32 product is exact before it is added.
+// Floats are summed in a wider type, as in reduce_widely.
+template <class C>
+using DotSum = std::conditional_t<std::is_same_v<C, float>, double,
+                                  std::conditional_t<std::is_same_v<C, double>, long double, C>>;
 template <class C>
 C multiply_add(C a, C b, C sum) {
   if constexpr (std::is_floating_point_v<C>) {
-    return std::fma(a, b, sum);
+    return sum + a * b;
   } else {
     return static_cast<C>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
   }
@@ -231,17 +263,19 @@ void dot_tiles(const DotAxes& axes, const TileData& a, const TileData& b, const 
     do {
       Walk columns(*b.shape, axes.free_b);
       do {
-        C sum = sums[static_cast<size_t>(element)];
+        using Sum = DotSum<C>;
+        Sum sum = sums[static_cast<size_t>(element)];
         Walk k_a(*a.shape, axes.contract_a), k_b(*b.shape, axes.contract_b);
         do {
-          sum = multiply_add(lhs[static_cast<size_t>(batch_a.offset + rows.offset + k_a.offset)],
-                             rhs[static_cast<size_t>(batch_b.offset + columns.offset + k_b.offset)], sum);
+          sum =
+              multiply_add(Sum(lhs[static_cast<size_t>(batch_a.offset + rows.offset + k_a.offset)]),
+                           Sum(rhs[static_cast<size_t>(batch_b.offset + columns.offset + k_b.offset)]), sum);
           k_b.advance();
         } while (k_a.advance());
         Scalar result;
         result.dtype = dtype;
         if constexpr (kIsFloat<C>)
-          result.f = static_cast<double>(sum);
+          result.f = static_cast<double>(static_cast<C>(sum));
         else
           result.i = static_cast<int64_t>(sum);
         store_scalar(result, out.at(element++));

@@ -10,7 +10,6 @@
 #include <mutex>
 
 #include "base/text.h"
-#include "targets/cpu/builtins/builtins.h"
 #include "targets/cpu/features.h"
 #include "targets/cpu/object_loader.h"
 #include "targets/cpu/spelling.h"
@@ -118,10 +117,6 @@ class CpuTarget final : public Target {
   }
 
   Status synchronize(void*) const override { return Status::ok(); }  // launches are over when they return
-
-  Status run_builtin(const BuiltinCall& call, ParallelFor parallel_for) const override {
-    return builtins::run(call, parallel_for);
-  }
 
  private:
   MachineSpec spec_;
