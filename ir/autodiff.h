@@ -9,6 +9,26 @@
 
 namespace tilewright {
 
+// What the forward graph was changed to keep for the gradient of one node.
+struct GradientPlan {
+  // sort: the result that holds the permutation.
+  int permutation_result = -1;
+
+  // scan: where a value that the backward region takes comes from.
+  enum class Source : uint8_t { Invariant, Slice, Stacked };
+  struct Saved {
+    Source source;
+    ValueId value;   // Invariant: in `forward`, computed from unchanged carries only
+    int index = -1;  // Slice: operand of the scan; Stacked: result of the scan
+  };
+  std::vector<int> carries;  // carries with a gradient
+  std::vector<int> slices;   // stacked operands with a gradient
+  std::vector<int> outputs;  // stacked results with a cotangent
+  std::vector<Saved> saved;
+  RegionRef forward;   // one step with the saved values as further outputs
+  RegionRef backward;  // saved values, cotangents of carries and outputs -> gradients of carries and slices
+};
+
 // What a rule sees: the forward node's values inside the graph being built, the cotangents, and where to add
 // gradients.
 class Gradient {
@@ -21,6 +41,7 @@ class Gradient {
   std::vector<ValueId> cotangents;  // one a result; invalid when no gradient flows into it
   std::vector<bool> wanted;         // one an operand: whether its gradient is needed
   std::vector<ValueId> gradients;   // one an operand, filled by the rule; invalid means zero
+  const GradientPlan* plan = nullptr;
 
   // The cotangent of a result, zeros when absent.
   ValueId cotangent(int result = 0);

@@ -92,8 +92,7 @@ std::string node_name(const Graph& graph, NodeId id) {
   return cat(op_name(node.op), " ", graph.value_name(node.results[0]));
 }
 
-// Copies one node with mapped operands; result types and names come along.
-static Status copy_node(const Graph& source, const Node& node, Graph& target, std::vector<ValueId>& map) {
+Status copy_node(const Graph& source, const Node& node, Graph& target, std::vector<ValueId>& map) {
   std::vector<ValueId> operands;
   operands.reserve(node.operands.size());
   for (ValueId operand : node.operands) {

@@ -103,6 +103,9 @@ class Graph {
 // A node in messages: "reduce_sum %7".
 std::string node_name(const Graph& graph, NodeId id);
 
+// Copies one node with operands mapped; types, names and tag come along.
+Status copy_node(const Graph& source, const Node& node, Graph& target, std::vector<ValueId>& map);
+
 // Copies `source`'s nodes into `target`, operands mapped; `map[i]` is the image of source value i (preset for
 // inputs).
 Status copy_nodes(const Graph& source, Graph& target, std::vector<ValueId>& map);
