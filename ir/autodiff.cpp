@@ -33,7 +33,8 @@ Status check_choice(const Graph& graph, const char* what, const std::vector<int>
     seen[i] = true;
     DType dtype = graph.type(value_of(graph, i)).dtype;
     if (!is_float(dtype)) {
-      return Status::invalid(cat(what, " ", i, " of the gradient has dtype ", dtype_name(dtype), ", expected a float"));
+      return Status::invalid(
+          cat(what, " ", i, " of the gradient has dtype ", dtype_name(dtype), ", expected a float"));
     }
   }
   return Status::ok();
@@ -99,7 +100,8 @@ bool is_scalar_loss(const Graph& graph, const GradientOptions& options) {
 
 Result<Joint> build_joint(const Graph& graph, const GradientOptions& options, bool implicit_one) {
   Flags wanted = flags_of(options.inputs, graph.inputs.size());
-  TW_ASSIGN_OR_RETURN(Prepared forward, prepare(graph, wanted, flags_of(options.outputs, graph.outputs.size())));
+  TW_ASSIGN_OR_RETURN(Prepared forward,
+                      prepare(graph, wanted, flags_of(options.outputs, graph.outputs.size())));
   Joint joint;
   joint.graph.name = graph.name;
   joint.graph.symbols = forward.graph.symbols;
@@ -121,12 +123,14 @@ Result<Joint> build_joint(const Graph& graph, const GradientOptions& options, bo
   Builder b(joint.graph);
   std::vector<ValueId> cotangents(graph.outputs.size());
   for (size_t k = 0; k < options.outputs.size(); ++k) {
-    cotangents[options.outputs[k]] = one ? b.constant_like(1, joint.outputs[options.outputs[k]]) : joint.cotangents[k];
+    cotangents[options.outputs[k]] =
+        one ? b.constant_like(1, joint.outputs[options.outputs[k]]) : joint.cotangents[k];
   }
   TW_ASSIGN_OR_RETURN(std::vector<ValueId> gradients, reverse_pass(b, forward, images, cotangents, wanted));
   b.set_tag({});
   for (int i : options.inputs) {
-    joint.gradients.push_back(gradients[i].is_valid() ? gradients[i] : b.zeros_like(joint.graph.inputs[i].value));
+    joint.gradients.push_back(gradients[i].is_valid() ? gradients[i]
+                                                      : b.zeros_like(joint.graph.inputs[i].value));
   }
   TW_RETURN_IF_ERROR(b.status());
   return joint;
@@ -139,7 +143,7 @@ void add_original_outputs(const Graph& graph, const Joint& joint, Graph& target)
   }
 }
 
-// ---- division --------------------------------------------------------------------------------------------------------
+// ---- division ----
 
 // Which forward values the backward takes and which it computes again.
 struct Division {
@@ -169,7 +173,8 @@ class Divider {
     for (uint32_t i = 0; i < graph_.value_count(); ++i) {
       const Value& value = graph_.value(ValueId{i});
       if (!wanted[i]) continue;
-      bool computed = value.node.is_valid() && (division_.needed[value.node.index] || division_.repeated[value.node.index]);
+      bool computed = value.node.is_valid() &&
+                      (division_.needed[value.node.index] || division_.repeated[value.node.index]);
       if (!computed) division_.saved.push_back(ValueId{i});
     }
     return std::move(division_);
@@ -189,8 +194,8 @@ class Divider {
   // Broadcasts and widenings are smaller before than after.
   bool grows(const Node& node) const {
     if (node.op == Op::BroadcastInDim) return true;
-    return node.op == Op::Convert && dtype_bytes(graph_.type(node.results[0]).dtype) >
-                                         dtype_bytes(graph_.type(node.operands[0]).dtype);
+    return node.op == Op::Convert &&
+           dtype_bytes(graph_.type(node.results[0]).dtype) > dtype_bytes(graph_.type(node.operands[0]).dtype);
   }
 
   void visit(size_t index, std::vector<bool>& wanted) {
@@ -240,8 +245,8 @@ bool binds(const Graph& graph, const std::string& symbol) {
   return false;
 }
 
-// The pair over a division; `bind` also saves, for each symbol that no other input of the backward binds, an array of
-// that size.
+// The pair over a division; `bind` also saves, for each symbol that no other input of the backward binds, an
+// array of that size.
 class PairBuilder {
  public:
   PairBuilder(const Graph& source, Joint joint, Division division)
@@ -306,7 +311,8 @@ class PairBuilder {
       TW_RETURN_IF_ERROR(copy_node(joint_.graph, joint_.graph.nodes()[i], backward, map));
     }
     for (size_t k = 0; k < options.inputs.size(); ++k) {
-      backward.add_output(map[joint_.gradients[k].index], cat("gradient.", input_label(source_, options.inputs[k])));
+      backward.add_output(map[joint_.gradients[k].index],
+                          cat("gradient.", input_label(source_, options.inputs[k])));
     }
     return Status::ok();
   }
@@ -335,11 +341,12 @@ class PairBuilder {
     Builder b(pair_.forward);
     for (const Symbol& symbol : pair_.backward.symbols) {
       if (binds(used, symbol.name)) continue;
-      ValueId sized = b.emit(Op::Uninitialized, {},
-                             {{"shape", Shape{Dim::symbol(symbol.name)}}, {"dtype", DType::U8}});
+      ValueId sized =
+          b.emit(Op::Uninitialized, {}, {{"shape", Shape{Dim::symbol(symbol.name)}}, {"dtype", DType::U8}});
       TW_RETURN_IF_ERROR(b.status());
       pair_.forward.add_output(sized, saved_name());
-      pair_.backward.add_input(free_name(names, pair_.forward.outputs.back().name), pair_.forward.type(sized));
+      pair_.backward.add_input(free_name(names, pair_.forward.outputs.back().name),
+                               pair_.forward.type(sized));
     }
     return Status::ok();
   }
@@ -367,7 +374,8 @@ Result<Graph> joint_gradient(const Graph& graph, const GradientOptions& given, b
   add_original_outputs(graph, joint, joint.graph);
   std::set<std::string> names = output_names(joint.graph);
   for (size_t k = 0; k < options.inputs.size(); ++k) {
-    joint.graph.add_output(joint.gradients[k], free_name(names, cat("gradient.", input_label(graph, options.inputs[k]))));
+    joint.graph.add_output(joint.gradients[k],
+                           free_name(names, cat("gradient.", input_label(graph, options.inputs[k]))));
   }
   return remove_dead_nodes(joint.graph);
 }

@@ -1,5 +1,5 @@
-// Prepares a forward graph for differentiation: inlines what has no gradient of its own, and lets scans and sorts return
-// what their gradients need, so that nothing costly is computed twice.
+// Prepares a forward graph for differentiation: inlines what has no gradient of its own, and lets scans and
+// sorts return what their gradients need, so that nothing costly is computed twice.
 #include "base/text.h"
 #include "ir/gradients/reverse.h"
 
@@ -68,7 +68,8 @@ Status inline_node(const Graph& source, const Node& node, Graph& target, std::ve
     Node& copy = target.node(NodeId{static_cast<uint32_t>(i)});
     if (copy.tag.empty()) copy.tag = node.tag;
   }
-  for (size_t i = 0; i < node.results.size(); ++i) map[node.results[i].index] = inner[body.outputs[i].value.index];
+  for (size_t i = 0; i < node.results.size(); ++i)
+    map[node.results[i].index] = inner[body.outputs[i].value.index];
   return Status::ok();
 }
 
@@ -90,7 +91,7 @@ Status inline_useful(Graph& graph, const Flags& wanted_inputs, const Flags& give
   }
 }
 
-// ---- scans -----------------------------------------------------------------------------------------------------------
+// ---- scans ----
 
 // Which inputs of the body are active and which outputs need a cotangent, through any number of steps.
 struct ScanFlow {
@@ -158,7 +159,8 @@ struct PlannedScan {
   RegionRef step;
 };
 
-Result<PlannedScan> plan_scan(const Graph& graph, const Node& node, const Flags& active, const Flags& useful) {
+Result<PlannedScan> plan_scan(const Graph& graph, const Node& node, const Flags& active,
+                              const Flags& useful) {
   const Graph& original = *node.regions[0];
   Graph body = with_symbols(original, graph.symbols);
   auto carries = static_cast<size_t>(AttributeReader(node.op, node.attributes).get_int("carries"));
@@ -173,7 +175,8 @@ Result<PlannedScan> plan_scan(const Graph& graph, const Node& node, const Flags&
     if (i >= carries && flow.useful[body.inputs[i].value.index]) plan->slices.push_back(static_cast<int>(i));
   }
   for (size_t i = carries; i < node.results.size(); ++i) {
-    if (flow.given_outputs[i] && flow.active[body.outputs[i].value.index]) plan->outputs.push_back(static_cast<int>(i));
+    if (flow.given_outputs[i] && flow.active[body.outputs[i].value.index])
+      plan->outputs.push_back(static_cast<int>(i));
   }
   GradientOptions options;
   options.outputs = options.inputs = plan->carries;
@@ -188,7 +191,7 @@ Result<PlannedScan> plan_scan(const Graph& graph, const Node& node, const Flags&
   return PlannedScan{std::move(plan), std::move(step)};
 }
 
-// ---- the second pass -------------------------------------------------------------------------------------------------
+// ---- the second pass ----
 
 class Planner {
  public:
@@ -262,7 +265,8 @@ class Planner {
 
 }  // namespace
 
-Result<Prepared> prepare(const Graph& source, const Flags& wanted_inputs, const Flags& outputs_with_cotangent) {
+Result<Prepared> prepare(const Graph& source, const Flags& wanted_inputs,
+                         const Flags& outputs_with_cotangent) {
   Graph graph = source;
   TW_RETURN_IF_ERROR(inline_useful(graph, wanted_inputs, outputs_with_cotangent));
   return Planner(graph, wanted_inputs, outputs_with_cotangent).run();

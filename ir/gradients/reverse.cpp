@@ -24,7 +24,8 @@ Rule gradient_rule(Op op) {
 #define TW_RULE_Zero(name) no_gradient
 #define TW_RULE_Rule(name) gradient_##name
 #define TW_RULE_Expansion(name) differentiate_expansion
-#define OP(name, Enum, id, operands, results, types, attributes, infer, kind, accuracy, traits, gradient, meaning) \
+#define OP(name, Enum, id, operands, results, types, attributes, infer, kind, accuracy, traits, gradient, \
+           meaning)                                                                                       \
   case Op::Enum: return TW_RULE_##gradient(name);
 #define COMPOSITE OP
 #include "ir/ops.def"
@@ -36,7 +37,8 @@ Rule gradient_rule(Op op) {
 
 class ReversePass {
  public:
-  ReversePass(Builder& b, const Prepared& forward, const std::vector<ValueId>& images, const Flags& wanted_inputs)
+  ReversePass(Builder& b, const Prepared& forward, const std::vector<ValueId>& images,
+              const Flags& wanted_inputs)
       : b_(b),
         graph_(forward.graph),
         plans_(forward.plans),
@@ -46,7 +48,8 @@ class ReversePass {
 
   Result<std::vector<ValueId>> run(const std::vector<ValueId>& cotangents, const Flags& wanted_inputs) {
     for (size_t i = 0; i < graph_.outputs.size(); ++i) contribute(graph_.outputs[i].value, cotangents[i]);
-    for (uint32_t i = static_cast<uint32_t>(graph_.node_count()); i-- > 0;) TW_RETURN_IF_ERROR(visit(NodeId{i}));
+    for (uint32_t i = static_cast<uint32_t>(graph_.node_count()); i-- > 0;)
+      TW_RETURN_IF_ERROR(visit(NodeId{i}));
     std::vector<ValueId> gradients;
     for (size_t i = 0; i < graph_.inputs.size(); ++i) {
       gradients.push_back(wanted_inputs[i] ? take(graph_.inputs[i].value) : ValueId{});
@@ -75,7 +78,8 @@ class ReversePass {
     bool any = false;
     for (ValueId result : node.results) any |= !pending_[result.index].empty();
     if (!any) return Status::ok();
-    Gradient g{b_, node, AttributeReader(node.op, node.attributes), {}, {}, {}, {}, {}, plans_[id.index].get()};
+    Gradient g{
+        b_, node, AttributeReader(node.op, node.attributes), {}, {}, {}, {}, {}, plans_[id.index].get()};
     for (ValueId operand : node.operands) {
       g.operands.push_back(operand.is_valid() ? images_[operand.index] : ValueId{});
       g.wanted.push_back(operand.is_valid() && active_[operand.index]);
@@ -98,8 +102,9 @@ class ReversePass {
     if (!gradient.is_valid() || !g.wanted[operand]) return Status::ok();
     ValueId target = graph_.node(id).operands[operand];
     if (b_.type(gradient) != graph_.type(target)) {
-      return Status::internal(cat("gradient of ", node_name(graph_, id), " for operand ", operand, " has type ",
-                                  b_.type(gradient).to_string(), ", expected ", graph_.type(target).to_string()));
+      return Status::internal(cat("gradient of ", node_name(graph_, id), " for operand ", operand,
+                                  " has type ", b_.type(gradient).to_string(), ", expected ",
+                                  graph_.type(target).to_string()));
     }
     contribute(target, gradient);
     return Status::ok();
@@ -149,15 +154,18 @@ Flags find_useful(const Graph& graph, const Flags& active, const Flags& outputs_
   return useful;
 }
 
-Result<std::vector<ValueId>> reverse_pass(Builder& b, const Prepared& forward, const std::vector<ValueId>& images,
-                                          const std::vector<ValueId>& cotangents, const Flags& wanted_inputs) {
+Result<std::vector<ValueId>> reverse_pass(Builder& b, const Prepared& forward,
+                                          const std::vector<ValueId>& images,
+                                          const std::vector<ValueId>& cotangents,
+                                          const Flags& wanted_inputs) {
   return ReversePass(b, forward, images, wanted_inputs).run(cotangents, wanted_inputs);
 }
 
 Status copy_unnamed(const Graph& source, Graph& target, std::vector<ValueId>& map) {
   size_t first = target.value_count();
   TW_RETURN_IF_ERROR(copy_nodes(source, target, map));
-  for (size_t i = first; i < target.value_count(); ++i) target.value(ValueId{static_cast<uint32_t>(i)}).name.clear();
+  for (size_t i = first; i < target.value_count(); ++i)
+    target.value(ValueId{static_cast<uint32_t>(i)}).name.clear();
   return Status::ok();
 }
 
@@ -180,13 +188,14 @@ Status differentiate_region(Gradient& g, const Graph& region, int first) {
     images[forward.graph.inputs[i].value.index] = g.operands[i + first];
   }
   TW_RETURN_IF_ERROR(copy_unnamed(forward.graph, g.b.graph(), images));
-  TW_ASSIGN_OR_RETURN(std::vector<ValueId> gradients, reverse_pass(g.b, forward, images, g.cotangents, wanted));
+  TW_ASSIGN_OR_RETURN(std::vector<ValueId> gradients,
+                      reverse_pass(g.b, forward, images, g.cotangents, wanted));
   for (size_t i = 0; i < gradients.size(); ++i) g.gradients[i + first] = gradients[i];
   return Status::ok();
 }
 
-Result<Graph> expansion_graph(Op op, const std::vector<const TensorType*>& operands, const AttributeMap& attributes,
-                              const std::vector<Symbol>& symbols) {
+Result<Graph> expansion_graph(Op op, const std::vector<const TensorType*>& operands,
+                              const AttributeMap& attributes, const std::vector<Symbol>& symbols) {
   Graph graph;
   graph.symbols = symbols;
   std::vector<ValueId> inputs;
