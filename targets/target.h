@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/builtin_call.h"
 #include "base/emitted_module.h"
 #include "base/status.h"
 #include "base/target_limits.h"
@@ -88,6 +89,11 @@ class Target {
   virtual Status copy(void* to, const void* from, size_t bytes, CopyKind kind, void* stream) const = 0;
   virtual Status launch(const LaunchRequest& request) const = 0;
   virtual Status synchronize(void* stream) const = 0;
+  // Runs a row of codegen/builtins.def, as make_builtin_call() describes it; done when it returns on
+  // host-callable targets.
+  virtual Status run_builtin(const BuiltinCall& call, ParallelFor) const {
+    return Status::unimplemented("no builtin " + call.name + " for " + info_.name);
+  }
 
  protected:
   explicit Target(TargetInfo info) : info_(std::move(info)) {}

@@ -15,18 +15,7 @@ ValueId lowest(Builder& b, DType dtype) {
   return b.integer(std::numeric_limits<int64_t>::min() >> (64 - 8 * dtype_bytes(dtype)), dtype);
 }
 
-// Padding is the primitive's where it is known, else a pad by `identity`.
-ValueId reduce_windows(Builder& b, ValueId x, const char* kind, const Windows& windows, ValueId identity) {
-  Ints lo{0, 0}, hi{0, 0};
-  for (const WindowAxis& axis : windows.axes) {
-    Dim end = axis.hi_pad();
-    lo.push_back(axis.pad);
-    hi.push_back(end.is_constant() ? std::max<int64_t>(end.constant(), 0) : -1);
-  }
-  if (std::min(hi[2], hi[3]) < 0) {
-    x = padded(b, x, windows, identity);
-    lo = hi = Ints(4, 0);
-  }
+ValueId reduce_windows(Builder& b, ValueId x, const char* kind, const Windows& windows) {
   Ints strides = windows.of(&WindowAxis::stride), dilation = windows.of(&WindowAxis::dilation);
   Ints kernel = windows.of(&WindowAxis::kernel);
   return b.emit(Op::ReduceWindow, {x},
@@ -34,8 +23,8 @@ ValueId reduce_windows(Builder& b, ValueId x, const char* kind, const Windows& w
                  {"window", Ints{1, 1, kernel[0], kernel[1]}},
                  {"strides", Ints{1, 1, strides[0], strides[1]}},
                  {"dilation", Ints{1, 1, dilation[0], dilation[1]}},
-                 {"pad_lo", lo},
-                 {"pad_hi", hi}});
+                 {"pad_lo", Ints{0, 0, windows.axes[0].pad, windows.axes[1].pad}},
+                 {"pad_hi", Ints{0, 0, windows.axes[0].hi, windows.axes[1].hi}}});
 }
 
 // The input position that offset `step` of each window reads, i64 [out].
@@ -54,8 +43,7 @@ ValueId inside(Builder& b, const WindowAxis& axis, ValueId at, ValueId size) {
 
 bool touches_padding(const Windows& windows) {
   for (const WindowAxis& axis : windows.axes) {
-    Dim hi = axis.hi_pad();
-    if (axis.pad != 0 || !hi.is_constant() || hi.constant() > 0) return true;
+    if (axis.pad != 0 || axis.hi != 0) return true;
   }
   return false;
 }
@@ -122,8 +110,7 @@ Status expand_max_pool2d(Expansion& e) {
   }
   ValueId identity = lowest(b, dtype_of(e, 0));
   ValueId wide = padded(b, e.operands[0], windows, identity);
-  e.results = {reduce_windows(b, e.operands[0], "max", windows, identity),
-               first_maximum(e, windows, wide, shape)};
+  e.results = {reduce_windows(b, e.operands[0], "max", windows), first_maximum(e, windows, wide, shape)};
   return Status::ok();
 }
 
@@ -146,8 +133,7 @@ namespace {
 
 // How many cells of each window count, as [out] in the work type; an invalid id when it is always the kernel.
 ValueId counted_cells(Builder& b, const WindowAxis& axis, ValueId size, bool include_pad, DType work) {
-  Dim hi = axis.hi_pad();
-  bool overhangs = !hi.is_constant() || hi.constant() > (include_pad ? axis.pad : 0);
+  bool overhangs = axis.hi > (include_pad ? axis.pad : 0);
   if (!overhangs && (include_pad || axis.pad == 0)) return {};
   Shape shape{axis.out};
   ValueId start = position(b, axis, 0);
@@ -199,12 +185,12 @@ Status expand_avg_pool2d(Expansion& e) {
                       read_windows(e, kernel, x[2], x[3], true, false, e.attributes.get_bool("ceil_mode")));
   TW_RETURN_IF_ERROR(check_pads(e, windows));
   Shape shape{x[0], x[1], windows.axes[0].out, windows.axes[1].out};
-  DType dtype = dtype_of(e, 0), work = work_type(dtype);
+  DType dtype = dtype_of(e, 0);
   if (shape[2].is_constant(0) || shape[3].is_constant(0)) {
     e.results = {b.constant(0, dtype, shape)};
     return Status::ok();
   }
-  ValueId sum = reduce_windows(b, widened(e, 0), "sum", windows, b.constant(0, work));
+  ValueId sum = reduce_windows(b, widened(e, 0), "sum", windows);
   ValueId height = axis_size(b, e.operands[0], 2, DType::I64),
           width = axis_size(b, e.operands[0], 3, DType::I64);
   e.results = {b.convert(divide_windows(e, sum, windows, height, width), dtype)};

@@ -155,10 +155,13 @@ Status expand_multinomial(Expansion& e) {
   DType work = work_type(dtype_of(e, 0));
   ValueId w = widened(e, 0);
   if (!e.attributes.get_bool("replacement")) {
-    // The largest of log w + Gumbel noise; u = (1 + v) / 2 with v in (-1, 1) is never 0 or 1.
+    // The largest of log w + Gumbel noise -log(-log u), u = (1 + v) / 2 with v in (-1, 1); both forms of log
+    // u are exact up to the logarithm and never 0.
     Uniform v = symmetric_uniform(b, e.operands[1], shape, work);
-    ValueId u = b.scale(b.shift(v.value, 1), 0.5);
-    ValueId noise = b.negate(b.log(b.negate(b.log(u))));
+    ValueId high = b.emit(Op::LogPlusOne, {b.scale(b.shift(v.value, -1), 0.5)});
+    ValueId low = b.log(b.scale(b.shift(v.value, 1), 0.5));
+    ValueId log_u = b.select(b.compare(v.value, b.zeros_like(v.value), "GT"), high, low);
+    ValueId noise = b.negate(b.log(b.negate(log_u)));
     auto top = b.emit_all(Op::TopK, {b.add(b.log(w), noise)}, {{"k", samples}, {"dim", last}});
     if (!b.status().is_ok()) return Status::ok();
     e.results = {top[1], v.state};

@@ -1,6 +1,10 @@
 // Geometry of 2-d windows, im2col and its transpose.
 #include "ir/expansions/windows.h"
 
+#include <algorithm>
+
+#include "ir/window.h"
+
 namespace tilewright::expansions {
 
 Result<Ints> pair(const Expansion& e, std::string_view name) {
@@ -25,14 +29,14 @@ Status check_axis_values(const Expansion& e, const WindowAxis& axis) {
   return Status::ok();
 }
 
-// How many windows fit; with ceil mode also one that starts inside the input or its left padding but ends
-// outside.
-Dim window_count(const WindowAxis& axis, bool ceil_mode) {
-  Dim room = axis.in + Dim(2 * axis.pad - axis.reach());
-  if (!ceil_mode) return Dim::floor_div(room, Dim(axis.stride)) + Dim(1);
-  Dim count = Dim::ceil_div(room, Dim(axis.stride)) + Dim(1);
-  Dim starts = Dim::ceil_div(axis.in + Dim(axis.pad), Dim(axis.stride));
-  return Dim::min(count, starts);
+// With ceil mode a last window counts too that starts inside the input or its left padding but ends outside.
+void count_with_ceil(WindowAxis& axis, int64_t size) {
+  int64_t room = size + 2 * axis.pad - axis.reach();
+  int64_t count = room < 0 ? (room + axis.stride > 0) : (room + axis.stride - 1) / axis.stride + 1;
+  int64_t starts = (size + axis.pad + axis.stride - 1) / axis.stride;
+  count = std::min(count, starts);
+  axis.out = count;
+  axis.hi = std::max<int64_t>((count - 1) * axis.stride + axis.reach() - size - axis.pad, 0);
 }
 
 }  // namespace
@@ -53,19 +57,21 @@ Result<Windows> read_windows(const Expansion& e, const Ints& kernel, const Dim& 
     axis.kernel = kernel[i], axis.dilation = dilation[i], axis.pad = pad[i];
     axis.stride = default_strides ? (stride_is_kernel ? kernel[i] : 1) : strides[i];
     TW_RETURN_IF_ERROR(check_axis_values(e, axis));
-    axis.out = window_count(axis, ceil_mode);
-    if (axis.out.is_constant() && axis.out.constant() < 0) axis.out = 0;
+    axis.hi = axis.pad;
+    axis.out = window_count(axis.in + Dim(2 * axis.pad), axis.kernel, axis.dilation, axis.stride,
+                            e.b.graph().symbols);
+    if (ceil_mode) {
+      TW_ASSIGN_OR_RETURN(int64_t size, known(e, axis.in, i == 0 ? "h with ceil_mode" : "w with ceil_mode"));
+      count_with_ceil(axis, size);
+    }
   }
   return windows;
 }
 
 ValueId padded(Builder& b, ValueId x, const Windows& windows, ValueId value) {
   const WindowAxis &h = windows.axes[0], &w = windows.axes[1];
-  // What no window reaches may stay.
-  auto at_least_0 = [](Dim hi) { return hi.is_constant() && hi.constant() < 0 ? Dim(0) : hi; };
-  Dim hi_h = at_least_0(h.hi_pad()), hi_w = at_least_0(w.hi_pad());
-  if (h.pad == 0 && w.pad == 0 && hi_h.is_constant(0) && hi_w.is_constant(0)) return x;
-  return b.pad(x, value, {0, 0, h.pad, w.pad}, {0, 0, hi_h, hi_w});
+  if (h.pad == 0 && w.pad == 0 && h.hi == 0 && w.hi == 0) return x;
+  return b.pad(x, value, {0, 0, h.pad, w.pad}, {0, 0, h.hi, w.hi});
 }
 
 ValueId window_element(Builder& b, ValueId padded, const Windows& windows, int64_t i, int64_t j) {

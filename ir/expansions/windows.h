@@ -11,12 +11,11 @@ namespace tilewright::expansions {
 struct WindowAxis {
   Dim in, out;
   int64_t kernel = 1, stride = 1, dilation = 1, pad = 0;
+  int64_t hi = 0;  // padding at the end: `pad`, or with ceil mode what the last window needs
 
   int64_t reach() const { return dilation * (kernel - 1) + 1; }
   // One past the last padded input position that a window touches.
   Dim covered() const { return (out - Dim(1)) * Dim(stride) + Dim(reach()); }
-  // Elements that a pad of the input needs at its end (negative: they are cut).
-  Dim hi_pad() const { return covered() - in - Dim(pad); }
 };
 
 struct Windows {

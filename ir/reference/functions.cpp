@@ -79,10 +79,11 @@ C erf_inv_in(C x) {
   }
   C y = guess * magnitude;
   const C two_over_sqrt_pi = C(1.128379167095512573896158903121545172L);
-  for (int step = 0; step < 4; ++step) {
+  for (int step = 0; step < 20; ++step) {
     C error = magnitude < C(0.5) ? std::erf(y) - magnitude : (1 - magnitude) - std::erfc(y);
     C ratio = error / (two_over_sqrt_pi * std::exp(-y * y));
     y -= ratio / (1 + y * ratio);
+    if (std::fabs(ratio) <= std::numeric_limits<C>::epsilon() * y) break;
   }
   return std::copysign(y, x);
 }

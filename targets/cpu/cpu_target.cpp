@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "base/text.h"
+#include "targets/cpu/builtins/builtins.h"
 #include "targets/cpu/features.h"
 #include "targets/cpu/object_loader.h"
 #include "targets/cpu/spelling.h"
@@ -117,6 +118,10 @@ class CpuTarget final : public Target {
   }
 
   Status synchronize(void*) const override { return Status::ok(); }  // launches are over when they return
+
+  Status run_builtin(const BuiltinCall& call, ParallelFor parallel_for) const override {
+    return builtins::run(call, parallel_for);
+  }
 
  private:
   MachineSpec spec_;
