@@ -124,6 +124,7 @@ class ProgramRun {
       scalars.push_back(value);
     }
     TW_ASSIGN_OR_RETURN(int64_t count, tile::grid_size(kernel, scalars));
+    if (options_.run_kernel) return options_.run_kernel(kernel, buffers, scalars, count);
     if (!options_.backwards) return tile::interpret(kernel, buffers, scalars, 0, count);
     constexpr int64_t kRanges = 5;
     int64_t length = std::max<int64_t>(1, (count + kRanges - 1) / kRanges);

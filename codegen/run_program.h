@@ -15,6 +15,10 @@ struct RunProgramOptions {
   // Instances run in ranges from the last to the first: a kernel whose instances depend on each other gives
   // other results.
   bool backwards = false;
+  // Runs all instances of a kernel in place of the tile interpreter (compiled code under test).
+  std::function<Status(const tile::Kernel& kernel, std::span<void* const> buffers,
+                       std::span<const int64_t> scalars, int64_t count)>
+      run_kernel;
 };
 
 // `graph` is the one that the program was planned from: it binds symbols and names the outputs.

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "ir/expansion.h"
 #include "ir/text.h"
+#include "tests/text/compiled_engine.h"
 
 namespace tilewright::text_tests {
 
@@ -56,9 +57,8 @@ Result<std::string> dead_text(const Graph& graph) { return print(remove_dead_nod
 
 const std::vector<Engine>& engines() {
   static const auto* list = new std::vector<Engine>{
-      {"reference", run_reference},
-      {"reparsed", run_reparsed},
-      {"expanded", run_expanded},
+      {"reference", run_reference}, {"reparsed", run_reparsed}, {"tiles", run_on_tiles},
+      {"compiled", run_compiled},   {"expanded", run_expanded},
   };
   return *list;
 }

@@ -1,0 +1,192 @@
+// TileEmitter: one tile program as one LLVM function for a CPU.
+//
+// Tiles are evaluated lazily, a point (16 lanes) at a time, inside the loops of whatever consumes them: a
+// store, a reduction, a scan, a dot or a loop carry.  Values that several of these need and that cost
+// something are materialised once in scratch memory.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+
+#include <functional>
+#include <map>
+#include <set>
+
+#include "codegen/emit/elementwise.h"
+#include "codegen/emit/emit.h"
+
+namespace tilewright {
+
+// Where an element (or a row of lanes) of a tile is.
+struct Point {
+  std::vector<llvm::Value*> axis;  // i64 index of each axis; of the vector axis: the first lane's
+  int vector_axis = -1;
+  unsigned lanes = 0;           // 0: one element
+  llvm::Value* mask = nullptr;  // lanes that exist (i1 vector); null: all
+  bool inside = false;          // all affine accesses are known to be inside their buffers
+};
+
+// A tile in scratch memory.
+struct ScratchTile {
+  llvm::Value* data = nullptr;
+  std::vector<int64_t> strides;  // elements
+};
+
+class TileEmitter {
+ public:
+  TileEmitter(const tile::Kernel& kernel, EmitContext context, llvm::Function* function);
+  Status emit();
+  int64_t scratch_bytes() const { return scratch_bytes_; }
+
+ private:
+  using Value = llvm::Value;
+  using Body = std::function<void(Value*)>;
+  using PointBody = std::function<void(const Point&)>;
+
+  // ---- analysis (tile_analysis.cpp) ----
+  void analyse();
+  void collect_definitions(const tile::Block& block, int depth);
+  void find_sinks(const tile::Block& block, int depth);
+  bool is_lazy(const tile::Instruction& instruction) const;
+  // Stores that follow each other with one shape are evaluated together.
+  static std::vector<const tile::Instruction*> store_run(const tile::Block& block, size_t first,
+                                                         const TileEmitter& emitter);
+  static std::vector<ValueId> read_values(const tile::Instruction& instruction);
+
+  // ---- skeleton (tile_emitter.cpp) ----
+  Status emit_block(const tile::Block& block);
+  Status emit_instruction(const tile::Instruction& instruction);
+  Status emit_for(const tile::Instruction& instruction);
+  Status emit_if(const tile::Instruction& instruction);
+  void emit_yield(const tile::Instruction& yield, const std::vector<ValueId>& params);
+  // Evaluates values into tiles; those of one shape in one loop.
+  void fill_tiles(const std::vector<ValueId>& values, const std::vector<ScratchTile>& targets);
+  bool reads_moved(ValueId value, const std::set<uint32_t>& params, bool moved) const;
+  void emit_load_scalar(const tile::Instruction& instruction);
+  void emit_report(const tile::Instruction& instruction);
+  Value* dim(const Dim& value);
+  Value* atom(const Dim::Atom& atom);
+  Value* i64(int64_t value) { return b_.getInt64(static_cast<uint64_t>(value)); }
+  void for_loop(Value* from, Value* to, Value* step, const Body& body);
+  void if_then(Value* condition, const std::function<void()>& body);
+  llvm::AllocaInst* entry_alloca(llvm::Type* type);
+
+  // ---- points (tile_points.cpp) ----
+  const tile::TileType& type(ValueId value) const { return kernel_.type(value); }
+  // What the body of a loop over points reads and writes in buffers: decides which points need no checks.
+  struct Reads {
+    std::vector<ValueId> values;
+    std::vector<const tile::Instruction*> stores;
+  };
+  // All points of a shape: outer axes one by one, the vector axis in lanes; `limits` cut axes short.
+  void for_points(const std::vector<int64_t>& shape, int vector_axis, const std::map<int, Value*>& limits,
+                  const Reads& reads, const PointBody& body);
+  // The same from a given point on: axes of size 1 in `shape` stay where they are.
+  void for_points_at(const Point& origin, const std::vector<int64_t>& shape, int vector_axis,
+                     const std::map<int, Value*>& limits, const Reads& reads, const PointBody& body);
+  // The body at one point, with and without checks where that is decided at run time.
+  void run_point(const Reads& reads, const Point& point, const PointBody& body);
+  void branch(Value* condition, const std::function<void()>& yes, const std::function<void()>& no);
+  void lane_loop(const std::vector<int64_t>& shape, const std::map<int, Value*>& limits, const Reads& reads,
+                 Point point, const PointBody& body);
+  static int last_axis(const std::vector<int64_t>& shape);
+  Value* eval(ValueId value, const Point& point);
+  Value* eval_fresh(ValueId value, const Point& point);
+  Value* eval_elementwise(const tile::Instruction& instruction, const Point& point);
+  Value* eval_load(const tile::Instruction& instruction, const Point& point);
+  Value* eval_index(const tile::DimIndex& index, const Point& point);
+  Value* eval_rng(const tile::Instruction& instruction, const Point& point);
+  Value* read_scratch(const ScratchTile& tile, ValueId value, const Point& point);
+  Point operand_point(const tile::Instruction& instruction, ValueId operand, const Point& point) const;
+  bool varies(ValueId value, const Point& point) const;
+  Value* splat(Value* value, unsigned lanes);
+  Value* lane_iota(unsigned lanes);
+  void materialise(ValueId value);
+  ScratchTile& scratch_of(ValueId value);
+  ScratchTile new_scratch(const tile::TileType& type);
+  static std::vector<int64_t> dense_strides(const std::vector<int64_t>& shape);
+  void write_scratch(const ScratchTile& tile, ValueId value, const Point& point, Value* data);
+  void write_scratch_as(const ScratchTile& tile, DType dtype, const Point& point, Value* data);
+
+  // ---- memory (tile_memory.cpp) ----
+  struct ParamInfo {
+    Value* data;
+    std::vector<Value*> dims, strides;
+  };
+  // How an access moves along the vector axis, and where it starts.
+  struct Address {
+    Value* offset = nullptr;        // elements; of the first lane
+    int64_t unit = 0;               // 1, 0 (does not move), or other
+    Value* lane_offsets = nullptr;  // i64 vector when unit is neither
+    Value* inside = nullptr;        // i1 or i1 vector; null: proven
+  };
+  Address address(const tile::Access& access, const Point& point, bool proven);
+  bool proven_inside(const tile::Access& access, const std::vector<int64_t>& shape) const;
+  // `scope`: the param, or the number of params for scratch.  `proven`: no lane is outside.
+  Value* load_from(Value* base, DType dtype, int scope, const Address& address, const Point& point,
+                   const tile::Literal& outside, bool proven);
+  Value* load_elements(int param, const Address& address, const Point& point, const tile::Literal& outside);
+  void store_elements(int param, const Address& address, const Point& point, Value* value,
+                      tile::StoreKind kind);
+  void emit_stores(const std::vector<const tile::Instruction*>& stores);
+  Value* element_pointer(Value* base, DType dtype, Value* offset);
+  Value* literal(const tile::Literal& value, DType dtype);
+  // True where every lane of the point is inside all accesses that are not proven (null: always).
+  Value* all_inside(const Reads& reads, const Point& point);
+  void add_inside(ValueId value, const Point& point, Value*& inside,
+                  std::set<std::vector<const void*>>& seen);
+  void add_access_inside(const tile::Access& access, const std::vector<int64_t>& shape, const Point& point,
+                         Value*& inside);
+  Value* safe_pointer();
+  void tag_param(llvm::Instruction* access, int scope);
+
+  // ---- reductions (tile_reduce.cpp) ----
+  void emit_reduce(const tile::Instruction& instruction);
+  void emit_scan(const tile::Instruction& instruction);
+  std::vector<Value*> combine(const tile::Instruction& instruction, const std::vector<Value*>& left,
+                              const std::vector<Value*>& right);
+  // Folds the lanes of each accumulator in a fixed tree.
+  std::vector<Value*> fold_lanes(const tile::Instruction& instruction, std::vector<Value*> lanes,
+                                 unsigned count);
+  // As fold_lanes, where lanes that never saw an element take no part.
+  std::vector<Value*> fold_filled(const tile::Instruction& instruction, std::vector<Value*> lanes,
+                                  Value* filled, unsigned count);
+  std::map<int, Value*> axis_limits(const tile::Instruction& instruction);
+
+  // ---- contractions (tile_dot.cpp) ----
+  void emit_dot(const tile::Instruction& instruction);
+  void emit_plain_dot(const tile::Instruction& instruction, const ScratchTile& a, const ScratchTile& b,
+                      const ScratchTile& acc);
+  // acc[rows, columns] += a[rows, depth] * b[depth, columns] in registers; rows and columns are of the block.
+  void emit_block_product(const ScratchTile& a, const ScratchTile& b, const ScratchTile& acc, DType dtype,
+                          int64_t depth, Value* row, int64_t rows, Value* column, int64_t vectors,
+                          unsigned lanes);
+  ScratchTile widened(ValueId value, DType dtype);
+
+  void fail(Status status) {
+    if (status_.is_ok()) status_ = std::move(status);
+  }
+
+  const tile::Kernel& kernel_;
+  EmitContext context_;
+  llvm::IRBuilder<>& b_;
+  llvm::Function* function_;
+  Status status_;
+  std::vector<const tile::Instruction*> definition_;  // by value
+  std::vector<bool> materialised_;                    // by value: kept in scratch
+  std::vector<int> weight_, depth_;   // by value: cost of computing an element; loops around it
+  std::vector<std::set<int>> sinks_;  // by value: the consumers that evaluate it
+  std::vector<int> sink_depth_;
+  std::map<uint32_t, ScratchTile> scratch_tiles_;
+  std::map<std::string, Value*, std::less<>> symbols_;
+  std::vector<Symbol> ranges_;  // of symbols, for proofs
+  std::vector<ParamInfo> params_;
+  Value* scratch_ = nullptr;
+  Value* error_word_ = nullptr;
+  int64_t scratch_bytes_ = 64;                       // the first line is a safe address for lanes outside
+  std::map<std::vector<const void*>, Value*> memo_;  // values at points, inside one body
+  std::map<uint32_t, Value*> bound_;                 // block params of custom combines
+  llvm::MDNode* scope_domain_ = nullptr;
+  std::vector<llvm::MDNode*> scopes_, other_scopes_;
+};
+
+}  // namespace tilewright

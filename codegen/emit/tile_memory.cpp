@@ -1,0 +1,347 @@
+// Buffers: addresses of accesses, checks, loads and stores.
+#include <algorithm>
+
+#include "base/text.h"
+#include "codegen/emit/tile_emitter.h"
+
+namespace tilewright {
+
+using tile::Instruction;
+using tile::Opcode;
+
+void TileEmitter::tag_param(llvm::Instruction* access, int scope) {
+  llvm::LLVMContext& llvm = b_.getContext();
+  access->setMetadata(llvm::LLVMContext::MD_alias_scope, llvm::MDNode::get(llvm, {scopes_[scope]}));
+  access->setMetadata(llvm::LLVMContext::MD_noalias, other_scopes_[scope]);
+}
+
+llvm::Value* TileEmitter::element_pointer(Value* base, DType dtype, Value* offset) {
+  return b_.CreateGEP(storage_type(context_, dtype, 0), base, offset);
+}
+
+llvm::Value* TileEmitter::literal(const tile::Literal& value, DType dtype) {
+  llvm::Type* type = register_type(context_, dtype, 0);
+  if (type->isFloatingPointTy()) return llvm::ConstantFP::get(type, value.f);
+  return llvm::ConstantInt::get(type, static_cast<uint64_t>(value.i), true);
+}
+
+llvm::Value* TileEmitter::safe_pointer() { return scratch_; }
+
+bool TileEmitter::proven_inside(const tile::Access& access, const std::vector<int64_t>& shape) const {
+  if (access.in_bounds) return true;
+  const tile::Param& param = kernel_.params[access.param];
+  for (size_t d = 0; d < access.index.size(); ++d) {
+    const tile::DimIndex& index = access.index[d];
+    if (index.tile.is_valid()) return false;
+    Dim low = index.base, high = index.base;
+    for (const tile::AxisTerm& term : index.terms) {
+      Dim reach(term.coefficient * (shape[term.axis] - 1));
+      (term.coefficient < 0 ? low : high) = (term.coefficient < 0 ? low : high) + reach;
+    }
+    if (low.range(ranges_).min < 0) return false;
+    // The largest index against the size: as one expression, so that equal symbols cancel.
+    if ((param.dims[d] - high).range(ranges_).min < 1) return false;
+  }
+  return true;
+}
+
+TileEmitter::Address TileEmitter::address(const tile::Access& access, const Point& point, bool proven) {
+  const ParamInfo& param = params_[access.param];
+  Address out;
+  out.offset = i64(0);
+  Value* lane_step = nullptr;  // elements a lane, from affine parts
+  Value* lane_part = nullptr;  // from index tiles
+  bool constant_step = true;
+  int64_t step = 0;
+  auto require = [&](Value* condition) {
+    if (out.inside && out.inside->getType() != condition->getType()) {
+      out.inside = splat(out.inside, point.lanes);
+      condition = splat(condition, point.lanes);
+    }
+    out.inside = out.inside ? b_.CreateAnd(out.inside, condition) : condition;
+  };
+  for (size_t d = 0; d < access.index.size(); ++d) {
+    const tile::DimIndex& index = access.index[d];
+    Value* first = dim(index.base);
+    int64_t lanes_coefficient = 0;
+    for (const tile::AxisTerm& term : index.terms) {
+      Value* part = point.axis[term.axis];
+      if (term.coefficient != 1) part = b_.CreateMul(part, i64(term.coefficient));
+      first = b_.CreateAdd(first, part);
+      if (term.axis == point.vector_axis) lanes_coefficient += term.coefficient;
+    }
+    Value* gathered = nullptr;  // vector of indices from an index tile
+    if (index.tile.is_valid()) {
+      Point at;
+      at.lanes = point.lanes;
+      at.mask = point.mask;
+      at.inside = point.inside;
+      at.axis = point.axis;
+      at.vector_axis = point.vector_axis;
+      Value* tile_index = eval(index.tile, at);
+      DType dtype = type(index.tile).dtype;
+      if (dtype != DType::I64) tile_index = emit_convert(context_, tile_index, dtype, DType::I64);
+      if (tile_index->getType()->isVectorTy()) {
+        gathered = tile_index;
+      } else {
+        first = b_.CreateAdd(first, tile_index);
+      }
+    }
+    out.offset = b_.CreateAdd(out.offset, b_.CreateMul(first, param.strides[d]));
+    if (lanes_coefficient != 0) {
+      if (auto* stride = llvm::dyn_cast<llvm::ConstantInt>(param.strides[d])) {
+        step += lanes_coefficient * stride->getSExtValue();
+      } else {
+        constant_step = false;
+      }
+      Value* part = b_.CreateMul(i64(lanes_coefficient), param.strides[d]);
+      lane_step = lane_step ? b_.CreateAdd(lane_step, part) : part;
+    }
+    if (gathered) {
+      Value* part = b_.CreateMul(gathered, splat(param.strides[d], point.lanes));
+      lane_part = lane_part ? b_.CreateAdd(lane_part, part) : part;
+    }
+    bool checked = proven || (point.inside && !index.tile.is_valid());
+    if (checked) continue;
+    Value* at = first;
+    if (lanes_coefficient != 0 || gathered) {
+      at = splat(first, point.lanes);
+      if (lanes_coefficient != 0) {
+        at = b_.CreateAdd(at,
+                          b_.CreateMul(lane_iota(point.lanes), splat(i64(lanes_coefficient), point.lanes)));
+      }
+      if (gathered) at = b_.CreateAdd(at, gathered);
+    }
+    Value* size = at->getType()->isVectorTy() ? splat(param.dims[d], point.lanes) : param.dims[d];
+    require(b_.CreateICmpULT(at, size));
+  }
+  if (!lane_step && !lane_part) return out;
+  if (!lane_part && constant_step && step == 1) {
+    out.unit = 1;
+    return out;
+  }
+  if (!lane_part && constant_step && step == 0) return out;
+  out.unit = 2;
+  out.lane_offsets = splat(out.offset, point.lanes);
+  if (lane_step) {
+    Value* steps = b_.CreateMul(lane_iota(point.lanes), splat(lane_step, point.lanes));
+    out.lane_offsets = b_.CreateAdd(out.lane_offsets, steps);
+  }
+  if (lane_part) out.lane_offsets = b_.CreateAdd(out.lane_offsets, lane_part);
+  return out;
+}
+
+llvm::Value* TileEmitter::load_from(Value* base, DType dtype, int scope, const Address& at,
+                                    const Point& point, const tile::Literal& outside, bool proven) {
+  llvm::Type* element = storage_type(context_, dtype, 0);
+  auto align = llvm::Align(static_cast<uint64_t>(dtype_bytes(dtype)));
+  Value* inside = proven ? nullptr : at.inside;
+  Value* fill = literal(outside, dtype);
+  if (at.unit == 0) {  // one element for all lanes
+    Value* pointer = element_pointer(base, dtype, at.offset);
+    bool by_lane = inside && inside->getType()->isVectorTy();
+    if (inside && !by_lane) pointer = b_.CreateSelect(inside, pointer, safe_pointer());
+    if (by_lane) pointer = b_.CreateSelect(b_.CreateOrReduce(inside), pointer, safe_pointer());
+    llvm::LoadInst* load = b_.CreateAlignedLoad(element, pointer, llvm::Align(1));
+    if (!inside) tag_param(load, scope);
+    Value* value = to_register(context_, dtype, load);
+    if (!inside) return value;
+    if (by_lane) return b_.CreateSelect(inside, splat(value, point.lanes), splat(fill, point.lanes));
+    return b_.CreateSelect(inside, value, fill);
+  }
+  llvm::Type* vector = storage_type(context_, dtype, point.lanes);
+  if (at.unit == 1) {
+    Value* pointer = element_pointer(base, dtype, at.offset);
+    Value* mask = point.mask;
+    if (inside) {
+      Value* lanes_inside = splat(inside, point.lanes);
+      mask = mask ? b_.CreateAnd(mask, lanes_inside) : lanes_inside;
+    }
+    if (!mask) {
+      llvm::LoadInst* load = b_.CreateAlignedLoad(vector, pointer, align);
+      tag_param(load, scope);
+      return to_register(context_, dtype, load);
+    }
+    Value* passthru = to_storage(context_, dtype, splat(fill, point.lanes));
+    llvm::CallInst* load = b_.CreateMaskedLoad(vector, pointer, align, mask, passthru);
+    tag_param(load, scope);
+    return to_register(context_, dtype, load);
+  }
+  Value* gathered = llvm::PoisonValue::get(vector);
+  Value* mask = point.mask;
+  if (inside) {
+    Value* lanes_inside = splat(inside, point.lanes);
+    mask = mask ? b_.CreateAnd(mask, lanes_inside) : lanes_inside;
+  }
+  for (unsigned lane = 0; lane < point.lanes; ++lane) {
+    Value* pointer = element_pointer(base, dtype, b_.CreateExtractElement(at.lane_offsets, lane));
+    if (mask) pointer = b_.CreateSelect(b_.CreateExtractElement(mask, lane), pointer, safe_pointer());
+    llvm::LoadInst* load = b_.CreateAlignedLoad(element, pointer, llvm::Align(1));
+    if (!mask) tag_param(load, scope);
+    gathered = b_.CreateInsertElement(gathered, load, lane);
+  }
+  Value* value = to_register(context_, dtype, gathered);
+  return mask ? b_.CreateSelect(mask, value, splat(fill, point.lanes)) : value;
+}
+
+llvm::Value* TileEmitter::load_elements(int param, const Address& at, const Point& point,
+                                        const tile::Literal& outside) {
+  return load_from(params_[param].data, kernel_.params[param].dtype, param, at, point, outside, false);
+}
+
+llvm::Value* TileEmitter::eval_load(const Instruction& instruction, const Point& point) {
+  bool proven = proven_inside(instruction.access, type(instruction.results[0]).shape);
+  Address at = address(instruction.access, point, proven);
+  return load_elements(instruction.access.param, at, point, instruction.literal);
+}
+
+// ---- checks
+// ---------------------------------------------------------------------------------------------------------------
+
+void TileEmitter::add_access_inside(const tile::Access& access, const std::vector<int64_t>& shape,
+                                    const Point& point, Value*& inside) {
+  if (proven_inside(access, shape)) return;
+  auto require = [&](Value* condition) { inside = inside ? b_.CreateAnd(inside, condition) : condition; };
+  for (size_t d = 0; d < access.index.size(); ++d) {
+    const tile::DimIndex& index = access.index[d];
+    if (index.tile.is_valid()) continue;  // checked lane by lane
+    Value* first = dim(index.base);
+    int64_t lanes_coefficient = 0;
+    for (const tile::AxisTerm& term : index.terms) {
+      Value* part = point.axis[term.axis];
+      if (term.coefficient != 1) part = b_.CreateMul(part, i64(term.coefficient));
+      first = b_.CreateAdd(first, part);
+      if (term.axis == point.vector_axis) lanes_coefficient += term.coefficient;
+    }
+    require(b_.CreateICmpULT(first, params_[access.param].dims[d]));
+    if (lanes_coefficient == 0) continue;
+    Value* last = b_.CreateAdd(first, i64(lanes_coefficient * (static_cast<int64_t>(point.lanes) - 1)));
+    require(b_.CreateICmpULT(last, params_[access.param].dims[d]));
+  }
+}
+
+void TileEmitter::add_inside(ValueId value, const Point& point, Value*& inside,
+                             std::set<std::vector<const void*>>& seen) {
+  const Instruction* source = definition_[value.index];
+  if (!source || !is_lazy(*source) || scratch_tiles_.count(value.index) || bound_.count(value.index)) return;
+  std::vector<const void*> key{reinterpret_cast<const void*>(static_cast<uintptr_t>(value.index) + 1),
+                               reinterpret_cast<const void*>(static_cast<intptr_t>(point.vector_axis))};
+  key.insert(key.end(), point.axis.begin(), point.axis.end());
+  if (!seen.insert(std::move(key)).second) return;
+  if (source->opcode == Opcode::Load) add_access_inside(source->access, type(value).shape, point, inside);
+  for (ValueId operand : read_values(*source)) {
+    if (source->opcode == Opcode::RngBits && operand == source->operands[0]) continue;
+    add_inside(operand, operand_point(*source, operand, point), inside, seen);
+  }
+}
+
+llvm::Value* TileEmitter::all_inside(const Reads& reads, const Point& point) {
+  Value* inside = nullptr;
+  std::set<std::vector<const void*>> seen;
+  for (ValueId value : reads.values) add_inside(value, point, inside, seen);
+  for (const Instruction* store : reads.stores)
+    add_access_inside(store->access, type(store->operands[0]).shape, point, inside);
+  return inside;
+}
+
+// ---- stores
+// ---------------------------------------------------------------------------------------------------------------
+
+namespace {
+Op combine_op(tile::StoreKind kind) {
+  switch (kind) {
+    case tile::StoreKind::Set: return Op::Add;
+    case tile::StoreKind::Add: return Op::Add;
+    case tile::StoreKind::Multiply: return Op::Multiply;
+    case tile::StoreKind::Min: return Op::Minimum;
+    case tile::StoreKind::Max: return Op::Maximum;
+  }
+  return Op::Add;
+}
+}  // namespace
+
+void TileEmitter::store_elements(int param, const Address& at, const Point& point, Value* value,
+                                 tile::StoreKind kind) {
+  DType dtype = kernel_.params[param].dtype;
+  auto align = llvm::Align(static_cast<uint64_t>(dtype_bytes(dtype)));
+  Value* base = params_[param].data;
+  auto store_one = [&](Value* offset, Value* element) {
+    Value* pointer = element_pointer(base, dtype, offset);
+    if (kind != tile::StoreKind::Set) {
+      llvm::LoadInst* old = b_.CreateAlignedLoad(storage_type(context_, dtype, 0), pointer, align);
+      tag_param(old, param);
+      element = emit_binary(context_, combine_op(kind), to_register(context_, dtype, old), element, dtype);
+    }
+    tag_param(b_.CreateAlignedStore(to_storage(context_, dtype, element), pointer, align), param);
+  };
+  if (point.lanes == 0) {
+    if (at.inside) {
+      if_then(at.inside, [&] { store_one(at.offset, value); });
+    } else {
+      store_one(at.offset, value);
+    }
+    return;
+  }
+  value = splat(value, point.lanes);
+  Value* mask = point.mask;
+  if (at.inside) {
+    Value* lanes_inside = splat(at.inside, point.lanes);
+    mask = mask ? b_.CreateAnd(mask, lanes_inside) : lanes_inside;
+  }
+  if (at.unit == 1) {
+    Value* pointer = element_pointer(base, dtype, at.offset);
+    llvm::Type* vector = storage_type(context_, dtype, point.lanes);
+    if (kind != tile::StoreKind::Set) {
+      llvm::Instruction* old = mask ? static_cast<llvm::Instruction*>(b_.CreateMaskedLoad(
+                                          vector, pointer, align, mask, llvm::Constant::getNullValue(vector)))
+                                    : b_.CreateAlignedLoad(vector, pointer, align);
+      tag_param(old, param);
+      value = emit_binary(context_, combine_op(kind), to_register(context_, dtype, old), value, dtype);
+    }
+    Value* stored = to_storage(context_, dtype, value);
+    tag_param(mask ? static_cast<llvm::Instruction*>(b_.CreateMaskedStore(stored, pointer, align, mask))
+                   : b_.CreateAlignedStore(stored, pointer, align),
+              param);
+    return;
+  }
+  for (unsigned lane = 0; lane < point.lanes; ++lane) {
+    Value* offset = at.lane_offsets ? b_.CreateExtractElement(at.lane_offsets, lane) : at.offset;
+    Value* element = b_.CreateExtractElement(value, lane);
+    if (mask) {
+      if_then(b_.CreateExtractElement(mask, lane), [&] { store_one(offset, element); });
+    } else {
+      store_one(offset, element);
+    }
+  }
+}
+
+void TileEmitter::emit_stores(const std::vector<const Instruction*>& stores) {
+  const std::vector<int64_t>& shape = type(stores[0]->operands[0]).shape;
+  int axis = last_axis(shape);
+  // Lanes run along the axis in which the first store is contiguous.
+  if (!stores[0]->access.index.empty()) {
+    for (const tile::AxisTerm& term : stores[0]->access.index.back().terms) {
+      if (term.coefficient == 1 && shape[term.axis] > 1) axis = term.axis;
+    }
+  }
+  bool in_order = stores[0]->store != tile::StoreKind::Set;
+  for (const tile::DimIndex& index : stores[0]->access.index) in_order |= index.tile.is_valid();
+  if (in_order) axis = last_axis(shape);
+  Reads reads;
+  for (const Instruction* store : stores) {
+    reads.values.push_back(store->operands[0]);
+    reads.stores.push_back(store);
+  }
+  for_points(shape, axis, {}, reads, [&](const Point& point) {
+    std::vector<Value*> values;
+    for (const Instruction* store : stores) values.push_back(eval(store->operands[0], point));
+    for (size_t i = 0; i < stores.size(); ++i) {
+      bool proven = proven_inside(stores[i]->access, shape);
+      Address at = address(stores[i]->access, point, proven);
+      store_elements(stores[i]->access.param, at, point, values[i], stores[i]->store);
+      // Splitting into blocks for lanes ends the block in which values were remembered.
+    }
+  });
+}
+
+}  // namespace tilewright

@@ -1,0 +1,406 @@
+// Lazy evaluation: loops over the points of a tile, and the value of a tile at a point.
+#include <algorithm>
+#include <bit>
+
+#include "base/text.h"
+#include "codegen/emit/tile_emitter.h"
+
+namespace tilewright {
+
+using tile::Instruction;
+using tile::Opcode;
+
+namespace {
+constexpr unsigned kLanes =
+    16;  // virtual lanes, the same on every chip: reductions give the same bits everywhere
+}
+
+int TileEmitter::last_axis(const std::vector<int64_t>& shape) {
+  for (size_t i = shape.size(); i-- > 0;) {
+    if (shape[i] > 1) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+llvm::Value* TileEmitter::lane_iota(unsigned lanes) {
+  std::vector<llvm::Constant*> values;
+  for (unsigned i = 0; i < lanes; ++i) values.push_back(b_.getInt64(i));
+  return llvm::ConstantVector::get(values);
+}
+
+llvm::Value* TileEmitter::splat(Value* value, unsigned lanes) {
+  if (lanes == 0 || value->getType()->isVectorTy()) return value;
+  return b_.CreateVectorSplat(lanes, value);
+}
+
+void TileEmitter::for_points(const std::vector<int64_t>& shape, int vector_axis,
+                             const std::map<int, Value*>& limits, const Reads& reads, const PointBody& body) {
+  Point origin;
+  origin.axis.assign(shape.size(), i64(0));
+  for_points_at(origin, shape, vector_axis, limits, reads, body);
+}
+
+void TileEmitter::for_points_at(const Point& origin, const std::vector<int64_t>& shape, int vector_axis,
+                                const std::map<int, Value*>& limits, const Reads& reads,
+                                const PointBody& body) {
+  Point point = origin;
+  if (vector_axis >= 0 && shape[vector_axis] == 1) vector_axis = -1;
+  std::vector<int> outer;
+  for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
+    if (axis != vector_axis && (shape[axis] > 1 || limits.count(axis))) outer.push_back(axis);
+  }
+  std::function<void(size_t)> nest = [&](size_t level) {
+    if (level == outer.size()) {
+      if (vector_axis >= 0) {
+        point.vector_axis = vector_axis;
+        lane_loop(shape, limits, reads, point, body);
+      } else {
+        run_point(reads, point, body);
+      }
+      return;
+    }
+    int axis = outer[level];
+    auto limit = limits.find(axis);
+    for_loop(i64(0), limit == limits.end() ? i64(shape[axis]) : limit->second, i64(1), [&](Value* index) {
+      point.axis[axis] = index;
+      nest(level + 1);
+    });
+  };
+  nest(0);
+}
+
+void TileEmitter::run_point(const Reads& reads, const Point& point, const PointBody& body) {
+  auto run = [&](bool inside) {
+    Point at = point;
+    at.inside = inside;
+    memo_.clear();
+    body(at);
+    memo_.clear();
+  };
+  memo_.clear();
+  Value* inside = point.lanes ? all_inside(reads, point) : nullptr;
+  if (point.lanes && inside) {
+    branch(inside, [&] { run(true); }, [&] { run(false); });
+  } else {
+    run(point.lanes != 0 && !point.mask);
+  }
+}
+
+void TileEmitter::branch(Value* condition, const std::function<void()>& yes,
+                         const std::function<void()>& no) {
+  auto* fast = llvm::BasicBlock::Create(b_.getContext(), "fast", function_);
+  auto* careful = llvm::BasicBlock::Create(b_.getContext(), "careful", function_);
+  auto* after = llvm::BasicBlock::Create(b_.getContext(), "next", function_);
+  b_.CreateCondBr(condition, fast, careful);
+  b_.SetInsertPoint(fast);
+  yes();
+  b_.CreateBr(after);
+  b_.SetInsertPoint(careful);
+  no();
+  b_.CreateBr(after);
+  b_.SetInsertPoint(after);
+}
+
+void TileEmitter::lane_loop(const std::vector<int64_t>& shape, const std::map<int, Value*>& limits,
+                            const Reads& reads, Point point, const PointBody& body) {
+  int axis = point.vector_axis;
+  int64_t size = shape[axis];
+  unsigned lanes = static_cast<unsigned>(
+      std::min<int64_t>(kLanes, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(size)))));
+  point.lanes = lanes;
+  auto limit = limits.find(axis);
+  Value* extent = limit == limits.end() ? i64(size) : limit->second;
+  bool whole = limit == limits.end() && size % lanes == 0;
+  for_loop(i64(0), extent, i64(lanes), [&](Value* first) {
+    point.axis[axis] = first;
+    memo_.clear();
+    Value* inside = all_inside(reads, point);
+    Value* full = whole ? inside : b_.CreateICmpSLE(b_.CreateAdd(first, i64(lanes)), extent);
+    if (!whole && inside) full = b_.CreateAnd(full, inside);
+    auto run = [&](bool fast) {
+      Point at = point;
+      at.inside = fast;
+      at.mask =
+          fast ? nullptr
+               : b_.CreateICmpSLT(b_.CreateAdd(splat(first, lanes), lane_iota(lanes)), splat(extent, lanes));
+      memo_.clear();
+      body(at);
+      memo_.clear();
+    };
+    if (!full) {
+      run(true);
+      return;
+    }
+    branch(full, [&] { run(true); }, [&] { run(false); });
+  });
+}
+
+// The point of an operand, given the point of the instruction's result.
+Point TileEmitter::operand_point(const Instruction& instruction, ValueId operand, const Point& point) const {
+  const std::vector<int64_t>& shape = type(operand).shape;
+  Point out;
+  out.lanes = point.lanes;
+  out.mask = point.mask;
+  out.inside = point.inside;
+  out.axis.assign(shape.size(), b_.getInt64(0));
+  auto take = [&](size_t axis, size_t from) {
+    if (shape[axis] == 1) return;
+    out.axis[axis] = point.axis[from];
+    if (static_cast<int>(from) == point.vector_axis) out.vector_axis = static_cast<int>(axis);
+  };
+  switch (instruction.opcode) {
+    case Opcode::Broadcast:
+      for (size_t i = 0; i < shape.size(); ++i) take(i, static_cast<size_t>(instruction.axes[i]));
+      break;
+    case Opcode::Transpose:
+      for (size_t i = 0; i < instruction.axes.size(); ++i) take(static_cast<size_t>(instruction.axes[i]), i);
+      break;
+    case Opcode::Reshape: {
+      const std::vector<int64_t>& result = type(instruction.results[0]).shape;
+      size_t from = 0;
+      for (size_t i = 0; i < shape.size(); ++i) {
+        if (shape[i] == 1) continue;
+        while (result[from] == 1) ++from;
+        take(i, from++);
+      }
+      break;
+    }
+    default: {
+      // Operands of one shape; an index tile may repeat along axes of size 1.
+      for (size_t i = 0; i < shape.size() && i < point.axis.size(); ++i) take(i, i);
+      break;
+    }
+  }
+  if (out.vector_axis < 0) {
+    out.lanes = 0;
+    out.mask = nullptr;
+  }
+  return out;
+}
+
+ScratchTile TileEmitter::new_scratch(const tile::TileType& tile_type) {
+  ScratchTile tile;
+  // Rows are padded to whole vectors, so that a row's vectors are aligned.
+  std::vector<int64_t> shape = tile_type.shape;
+  if (!shape.empty() && shape.back() > kLanes) shape.back() = (shape.back() + kLanes - 1) / kLanes * kLanes;
+  tile.strides = dense_strides(shape);
+  int64_t elements = 1;
+  for (int64_t size : shape) elements *= size;
+  tile.data = b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), scratch_, static_cast<uint64_t>(scratch_bytes_));
+  scratch_bytes_ += (elements * dtype_bytes(tile_type.dtype) + 127) / 64 * 64;
+  return tile;
+}
+
+void TileEmitter::fill_tiles(const std::vector<ValueId>& values, const std::vector<ScratchTile>& targets) {
+  std::vector<bool> done(values.size(), false);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (done[i]) continue;
+    std::vector<size_t> together;
+    Reads reads;
+    for (size_t k = i; k < values.size(); ++k) {
+      if (done[k] || type(values[k]).shape != type(values[i]).shape) continue;
+      done[k] = true;
+      together.push_back(k);
+      reads.values.push_back(values[k]);
+    }
+    const std::vector<int64_t>& shape = type(values[i]).shape;
+    for_points(shape, last_axis(shape), {}, reads, [&](const Point& point) {
+      std::vector<Value*> computed;
+      for (size_t k : together) computed.push_back(eval(values[k], point));
+      for (size_t n = 0; n < together.size(); ++n)
+        write_scratch(targets[together[n]], values[together[n]], point, computed[n]);
+    });
+  }
+}
+
+void TileEmitter::materialise(ValueId value) {
+  ScratchTile tile = new_scratch(type(value));
+  fill_tiles({value}, {tile});
+  scratch_tiles_[value.index] = tile;
+}
+
+llvm::Value* TileEmitter::eval(ValueId value, const Point& point) {
+  auto bound = bound_.find(value.index);
+  if (bound != bound_.end()) return bound->second;
+  // A point along axes of size 1 is the same point.
+  const std::vector<int64_t>& shape = type(value).shape;
+  Point at = point;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] != 1) continue;
+    at.axis[i] = i64(0);
+    if (at.vector_axis == static_cast<int>(i)) at.vector_axis = -1;
+  }
+  if (at.vector_axis < 0) {
+    at.lanes = 0;
+    at.mask = nullptr;
+  }
+  std::vector<const void*> key{reinterpret_cast<const void*>(static_cast<uintptr_t>(value.index) + 1),
+                               reinterpret_cast<const void*>(static_cast<intptr_t>(at.vector_axis))};
+  key.insert(key.end(), at.axis.begin(), at.axis.end());
+  auto known = memo_.find(key);
+  if (known != memo_.end()) return known->second;
+  Value* fresh = eval_fresh(value, at);
+  memo_[key] = fresh;
+  return fresh;
+}
+
+llvm::Value* TileEmitter::read_scratch(const ScratchTile& tile, ValueId value, const Point& point) {
+  DType dtype = type(value).dtype;
+  Value* offset = i64(0);
+  for (size_t i = 0; i < point.axis.size(); ++i) {
+    offset = b_.CreateAdd(offset, b_.CreateMul(point.axis[i], i64(tile.strides[i])));
+  }
+  Address at;
+  at.offset = offset;
+  at.unit = point.vector_axis >= 0 ? tile.strides[point.vector_axis] : 0;
+  if (at.unit > 1) {
+    at.lane_offsets = b_.CreateAdd(splat(offset, point.lanes),
+                                   b_.CreateMul(lane_iota(point.lanes), splat(i64(at.unit), point.lanes)));
+  }
+  return load_from(tile.data, dtype, static_cast<int>(kernel_.params.size()), at, point, {}, true);
+}
+
+void TileEmitter::write_scratch(const ScratchTile& tile, ValueId value, const Point& point, Value* data) {
+  write_scratch_as(tile, type(value).dtype, point, data);
+}
+
+void TileEmitter::write_scratch_as(const ScratchTile& tile, DType dtype, const Point& point, Value* data) {
+  Value* offset = i64(0);
+  for (size_t i = 0; i < point.axis.size(); ++i) {
+    offset = b_.CreateAdd(offset, b_.CreateMul(point.axis[i], i64(tile.strides[i])));
+  }
+  data = splat(data, point.lanes);
+  Value* stored = to_storage(context_, dtype, data);
+  int scope = static_cast<int>(kernel_.params.size());
+  if (point.lanes == 0 || tile.strides[point.vector_axis] == 1) {
+    Value* pointer = element_pointer(tile.data, dtype, offset);
+    auto align = llvm::Align(static_cast<uint64_t>(dtype_bytes(dtype)));
+    if (point.mask) {
+      tag_param(b_.CreateMaskedStore(stored, pointer, align, point.mask), scope);
+    } else {
+      tag_param(b_.CreateAlignedStore(stored, pointer, align), scope);
+    }
+    return;
+  }
+  for (unsigned lane = 0; lane < point.lanes; ++lane) {
+    Value* pointer =
+        element_pointer(tile.data, dtype, b_.CreateAdd(offset, i64(lane * tile.strides[point.vector_axis])));
+    auto store = [&] {
+      tag_param(b_.CreateAlignedStore(b_.CreateExtractElement(stored, lane), pointer, llvm::Align(1)), scope);
+    };
+    if (point.mask) {
+      if_then(b_.CreateExtractElement(point.mask, lane), store);
+    } else {
+      store();
+    }
+  }
+}
+
+llvm::Value* TileEmitter::eval_fresh(ValueId value, const Point& point) {
+  auto tile = scratch_tiles_.find(value.index);
+  if (tile != scratch_tiles_.end()) return read_scratch(tile->second, value, point);
+  const Instruction* source = definition_[value.index];
+  if (!source) {
+    fail(Status::internal("a tile value is read before it has a place"));
+    return llvm::UndefValue::get(register_type(context_, type(value).dtype, point.lanes));
+  }
+  switch (source->opcode) {
+    case Opcode::Elementwise: return eval_elementwise(*source, point);
+    case Opcode::Const: return literal(source->literal, type(value).dtype);
+    case Opcode::Index: {
+      Value* index = eval_index(source->access.index[0], point);
+      DType dtype = type(value).dtype;
+      return dtype == DType::I64 ? index : emit_convert(context_, index, DType::I64, dtype);
+    }
+    case Opcode::Load: return eval_load(*source, point);
+    case Opcode::Broadcast:
+    case Opcode::Transpose:
+    case Opcode::Reshape:
+      return eval(source->operands[0], operand_point(*source, source->operands[0], point));
+    case Opcode::RngBits: return eval_rng(*source, point);
+    default: break;
+  }
+  fail(Status::internal("a tile value is read before it was computed"));
+  return llvm::UndefValue::get(register_type(context_, type(value).dtype, point.lanes));
+}
+
+llvm::Value* TileEmitter::eval_elementwise(const Instruction& instruction, const Point& point) {
+  std::vector<Value*> operands;
+  unsigned lanes = 0;
+  for (ValueId operand : instruction.operands) {
+    operands.push_back(eval(operand, operand_point(instruction, operand, point)));
+    if (auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(operands.back()->getType()))
+      lanes = vector->getNumElements();
+  }
+  for (Value*& operand : operands) operand = splat(operand, lanes);
+  DType in = type(instruction.operands.back()).dtype, out = type(instruction.results[0]).dtype;
+  if (instruction.op == Op::BitcastConvert) {
+    Value* stored = to_storage(context_, in, operands[0]);
+    return to_register(context_, out, b_.CreateBitCast(stored, storage_type(context_, out, lanes)));
+  }
+  Value* result = emit_elementwise(
+      context_, instruction.op, AttributeReader(instruction.op, instruction.attributes), operands, in, out);
+  if (!result) {
+    fail(Status::unimplemented(
+        cat("kernel @", kernel_.name, ": ", op_name(instruction.op), " has no emitter")));
+    return llvm::UndefValue::get(register_type(context_, out, lanes));
+  }
+  return result;
+}
+
+llvm::Value* TileEmitter::eval_index(const tile::DimIndex& index, const Point& point) {
+  Value* sum = dim(index.base);
+  int64_t lane_step = 0;
+  for (const tile::AxisTerm& term : index.terms) {
+    Value* part = point.axis[term.axis];
+    if (term.coefficient != 1) part = b_.CreateMul(part, i64(term.coefficient));
+    sum = b_.CreateAdd(sum, part);
+    if (term.axis == point.vector_axis) lane_step += term.coefficient;
+  }
+  if (lane_step == 0) return sum;
+  Value* lanes = lane_iota(point.lanes);
+  if (lane_step != 1) lanes = b_.CreateMul(lanes, splat(i64(lane_step), point.lanes));
+  return b_.CreateAdd(splat(sum, point.lanes), lanes);
+}
+
+llvm::Value* TileEmitter::eval_rng(const Instruction& instruction, const Point& point) {
+  Value* index = eval(instruction.operands[1], operand_point(instruction, instruction.operands[1], point));
+  unsigned lanes = index->getType()->isVectorTy()
+                       ? llvm::cast<llvm::FixedVectorType>(index->getType())->getNumElements()
+                       : 0;
+  Point state_point;
+  state_point.axis = {i64(0)};
+  Value* key = eval(instruction.operands[0], state_point);
+  state_point.axis = {i64(1)};
+  Value* start = eval(instruction.operands[0], state_point);
+  auto constant = [&](uint64_t value) { return splat(b_.getInt64(value), lanes); };
+  // Words of the counter and the key live in the low halves of 64-bit lanes.
+  Value* low_mask = constant(0xFFFFFFFFu);
+  Value* counter = b_.CreateAdd(splat(start, lanes), b_.CreateLShr(index, constant(2)));
+  Value* words[4] = {b_.CreateAnd(counter, low_mask), b_.CreateLShr(counter, constant(32)), constant(0),
+                     constant(0)};
+  Value* k0 = b_.CreateAnd(splat(key, lanes), low_mask);
+  Value* k1 = b_.CreateLShr(splat(key, lanes), constant(32));
+  for (int round = 0; round < 10; ++round) {
+    Value* first = b_.CreateMul(words[0], constant(0xD2511F53u));
+    Value* second = b_.CreateMul(words[2], constant(0xCD9E8D57u));
+    Value* next0 = b_.CreateXor(b_.CreateXor(b_.CreateLShr(second, constant(32)), words[1]), k0);
+    Value* next2 = b_.CreateXor(b_.CreateXor(b_.CreateLShr(first, constant(32)), words[3]), k1);
+    words[1] = b_.CreateAnd(second, low_mask);
+    words[3] = b_.CreateAnd(first, low_mask);
+    words[0] = next0;
+    words[2] = next2;
+    k0 = b_.CreateAnd(b_.CreateAdd(k0, constant(0x9E3779B9u)), low_mask);
+    k1 = b_.CreateAnd(b_.CreateAdd(k1, constant(0xBB67AE85u)), low_mask);
+  }
+  Value* which = b_.CreateAnd(index, constant(3));
+  Value* picked = words[3];
+  for (int word = 2; word >= 0; --word) {
+    picked =
+        b_.CreateSelect(b_.CreateICmpEQ(which, constant(static_cast<uint64_t>(word))), words[word], picked);
+  }
+  llvm::Type* narrow = b_.getInt32Ty();
+  return b_.CreateTrunc(picked, lanes ? llvm::FixedVectorType::get(narrow, lanes) : narrow);
+}
+
+}  // namespace tilewright
