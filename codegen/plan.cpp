@@ -149,6 +149,24 @@ Result<Program> plan_eager(const Graph& graph, const TargetLimits& limits, const
   return std::move(builder.program());
 }
 
+// Level 1 verifies every tile program, level 2 also its round trip through text.
+Status verify_kernels(const Program& program, int level) {
+  for (const KernelEntry& entry : program.kernels) {
+    if (level < 1) break;
+    Status valid = tile::verify(entry.kernel);
+    if (!valid.is_ok()) return valid.because(cat("kernel of ", entry.description));
+    if (level < 2) continue;
+    std::string text = tile::print(entry.kernel);
+    Result<tile::Kernel> copy = tile::parse_kernel(text);
+    if (!copy.is_ok())
+      return copy.status().because(cat("kernel of ", entry.description, " does not read back"));
+    if (tile::print(*copy) != text || tile::canonical_text(*copy) != tile::canonical_text(entry.kernel)) {
+      return Status::internal(cat("kernel of ", entry.description, " reads back as another one:\n", text));
+    }
+  }
+  return Status::ok();
+}
+
 }  // namespace
 
 Result<Program> plan_program(const Graph& input, const TargetLimits& limits, const PlanOptions& options) {
@@ -171,6 +189,7 @@ Result<Program> plan_program(const Graph& input, const TargetLimits& limits, con
   }
   builder.launch_output_copies();
   Program program = std::move(builder.program());
+  TW_RETURN_IF_ERROR(verify_kernels(program, options.verify_level));
   if (options.wants_dump && options.wants_dump("kernels")) options.dump("kernels", print(program));
   return program;
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <string>
+#include <vector>
 
 #include "codegen/tile/tile.h"
 
@@ -18,6 +20,16 @@ inline const char* stage_name(Stage stage) { return kStageNames[static_cast<size
 
 // Stands for a tile axis in the index of an access: "ax0", "ax1", ...
 inline std::string axis_symbol(int axis) { return "ax" + std::to_string(axis); }
+
+// Text names, with their mark and made unique: "%b0", "%7".
+struct Names {
+  std::vector<std::string> params;
+  std::vector<std::string> values;  // empty: defined nowhere
+
+  explicit Names(const Kernel& kernel);
+  std::string of(ValueId id) const;
+  std::string of_param(int param) const;
+};
 
 // The word that starts an instruction in text: of an elementwise instruction its op's name.
 std::string opcode_text(const Instruction& instruction);

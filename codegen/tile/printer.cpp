@@ -1,8 +1,6 @@
 // Prints tile programs; the parser reads the result back to the same text.
-#include <algorithm>
 #include <cmath>
 #include <map>
-#include <unordered_set>
 
 #include "base/text.h"
 #include "codegen/tile/names.h"
@@ -13,38 +11,7 @@
 
 namespace tilewright::tile {
 
-std::string opcode_text(const Instruction& instruction) {
-  switch (instruction.opcode) {
-    case Opcode::Elementwise: return op_name(instruction.op);
-    case Opcode::Const: return "const";
-    case Opcode::Index: return "index";
-    case Opcode::Load: return "load";
-    case Opcode::Store: return "store";
-    case Opcode::LoadScalar: return "load_scalar";
-    case Opcode::Broadcast: return "broadcast";
-    case Opcode::Transpose: return "transpose";
-    case Opcode::Reshape: return "reshape";
-    case Opcode::Reduce: return cat("reduce_", combine_name(instruction.combine));
-    case Opcode::Scan: return cat("scan_", combine_name(instruction.combine));
-    case Opcode::Dot: return "dot";
-    case Opcode::RngBits: return "rng_bits";
-    case Opcode::For: return "for";
-    case Opcode::If: return "if";
-    case Opcode::Yield: return "yield";
-    case Opcode::Report: return "report";
-  }
-  return "?";
-}
-
 namespace {
-
-bool is_number(std::string_view name) {
-  return std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-std::string marked_name(char mark, std::string_view name) {
-  return cat(mark, is_plain_name(name) ? std::string(name) : quote(name));
-}
 
 std::string dim_text(const Dim& dim) { return dim.to_string(); }
 
@@ -64,14 +31,7 @@ class Marks {
 
 class KernelPrinter {
  public:
-  explicit KernelPrinter(const Kernel& kernel) : kernel_(kernel) {
-    for (size_t i = 0; i < kernel.params.size(); ++i) {
-      const std::string& own = kernel.params[i].name;
-      param_names_.push_back(unique_name(own.empty() ? cat("b", i) : own));
-    }
-    names_.resize(kernel.values.size());
-    name_block(kernel.body);
-  }
+  explicit KernelPrinter(const Kernel& kernel) : kernel_(kernel), names_(kernel) {}
 
   std::string print() {
     print_header();
@@ -82,48 +42,17 @@ class KernelPrinter {
   }
 
  private:
-  // ---- names
-  std::string unique_name(const std::string& wanted) {
-    std::string candidate = wanted;
-    for (int suffix = 1; !taken_.insert(candidate).second; ++suffix) candidate = cat(wanted, ".", suffix);
-    return marked_name('%', candidate);
-  }
-
-  void name_value(ValueId id) {
-    if (id.index >= names_.size() || !names_[id.index].empty()) return;
-    const std::string& own = kernel_.values[id.index].name;
-    names_[id.index] = unique_name(is_number(own) ? cat(unnamed_++) : own);
-  }
-
-  // In the order of the text.
-  void name_block(const Block& block) {
-    for (const Instruction& instruction : block.body) {
-      for (ValueId result : instruction.results) name_value(result);
-      for (const Block& inner : instruction.blocks) {
-        for (ValueId param : inner.params) name_value(param);
-        name_block(inner);
-      }
-    }
-  }
-
-  std::string name(ValueId id) const {
-    if (!id.is_valid()) return "_";
-    return id.index < names_.size() && !names_[id.index].empty() ? names_[id.index]
-                                                                 : cat("%\"undefined ", id.index, "\"");
-  }
+  std::string name(ValueId id) const { return names_.of(id); }
   template <class Ids>
   std::string name_list(const Ids& ids) const {
     return join(ids, ", ", [&](ValueId id) { return name(id); });
-  }
-  std::string param_name(int param) const {
-    bool known = param >= 0 && param < static_cast<int>(param_names_.size());
-    return known ? param_names_[param] : cat("%\"unknown param ", param, "\"");
   }
 
   // ---- header
   void print_header() {
     out_ += "kernel";
-    if (!kernel_.name.empty()) out_ += " " + marked_name('@', kernel_.name);
+    if (!kernel_.name.empty())
+      out_ += cat(" @", is_plain_name(kernel_.name) ? kernel_.name : quote(kernel_.name));
     if (!kernel_.symbols.empty()) out_ += cat("[", join(kernel_.symbols, ", ", symbol_text), "]");
     size_t index = 0;
     out_ += cat(
@@ -144,7 +73,7 @@ class KernelPrinter {
   }
 
   std::string param_text(const Param& param, size_t index) const {
-    std::string text = cat(param_names_[index], ": ");
+    std::string text = cat(names_.params[index], ": ");
     if (param.mode == AccessMode::Write) text += "out ";
     if (param.mode == AccessMode::ReadWrite) text += "inout ";
     text += cat(dtype_name(param.dtype), shape_to_string(param.dims));
@@ -275,7 +204,7 @@ class KernelPrinter {
   }
 
   std::string access_text(const Access& access) const {
-    return cat(param_name(access.param), "[",
+    return cat(names_.of_param(access.param), "[",
                join(access.index, ", ", [&](const DimIndex& index) { return index_text(index); }), "]");
   }
 
@@ -336,11 +265,8 @@ class KernelPrinter {
   }
 
   const Kernel& kernel_;
+  Names names_;
   std::string out_;
-  std::unordered_set<std::string> taken_;
-  std::vector<std::string> param_names_;
-  std::vector<std::string> names_;
-  size_t unnamed_ = 0;
 };
 
 }  // namespace

