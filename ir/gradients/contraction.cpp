@@ -226,9 +226,10 @@ ValueId input_gradient(Gradient& g, const Convolution& c) {
         got = dilated_size(b.shape(g.cotangent())[c.y_dims[i + 2]], c.strides[i], symbols);
     lo.push_back(kernel_size - Dim(1) - Dim(c.lo[i]));
     Dim exact = (size - Dim(1)) * Dim(c.base[i]) + kernel_size - got - lo.back();
-    hi.push_back(exact.is_constant() ? exact : kernel_size - Dim(1) - Dim(c.hi[i]));
+    hi.push_back(exact.is_constant() ? exact : kernel_size - Dim(1));
   }
   ValueId dx = convolve(g, g.cotangent(), kernel, back, lo, hi);
+  // With symbolic sizes the result reaches as far as the windows do.
   for (size_t i = 0; i < c.spatial; ++i) dx = resize(b, dx, c.x_dims[i + 2], x[c.x_dims[i + 2]]);
   // With batch groups each group of features belongs to its part of the batch.
   return move_groups(b, dx, c.x_dims[1], c.x_dims[0], c.batch_groups);

@@ -40,7 +40,7 @@ Status sum_windows(Gradient& g, const Windows& w) {
     lo.push_back(reach - w.lo[i]);
     Dim got = dilated_size(out[i], w.strides[i], b.graph().symbols);
     Dim exact = (full[i] - Dim(1)) * Dim(w.base[i]) + Dim(reach + 1 - lo[i]) - got;
-    hi.push_back(exact.is_constant() ? exact.constant() : reach - w.hi[i]);
+    hi.push_back(exact.is_constant() ? exact.constant() : reach);
   }
   ValueId dx = b.emit(Op::ReduceWindow, {g.cotangent()},
                       {{"kind", std::string("sum")},
@@ -50,7 +50,7 @@ Status sum_windows(Gradient& g, const Windows& w) {
                        {"base_dilation", w.strides},
                        {"pad_lo", lo},
                        {"pad_hi", hi}});
-  // Elements past the last window get nothing.
+  // With symbolic sizes the result reaches as far as the windows do.
   for (size_t i = 0; i < w.rank(); ++i) dx = resize(b, dx, static_cast<int64_t>(i), full[i]);
   g.gradients[0] = dx;
   return Status::ok();

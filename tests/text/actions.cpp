@@ -147,6 +147,7 @@ Outcome run_action(const Action& action) {
   if (directive.name == "roundtrip") return run_roundtrip(action);
   if (directive.name == "verify") return run_verify(action);
   if (directive.name == "exec") return run_exec(action);
+  if (directive.name == "gradient") return run_gradient(action);
   return run_stage(action, directive.name == "pass" ? directive.option("pass") : directive.name);
 }
 

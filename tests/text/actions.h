@@ -25,6 +25,10 @@ struct Action {
 // Roundtrip, verify, exec, or a stage (expand, pass=..).
 Outcome run_action(const Action& action);
 
-Outcome run_exec(const Action& action);  // exec.cpp
+Outcome run_exec(const Action& action);      // exec.cpp
+Outcome run_gradient(const Action& action);  // gradient.cpp
+
+// Whether every op with a gradient has a case with `# run: gradient` in the folder; an exit code.
+int check_gradient_coverage(const std::string& folder);
 
 }  // namespace tilewright::text_tests

@@ -2,6 +2,7 @@
 #include "tests/text/engines.h"
 
 #include "base/text.h"
+#include "ir/autodiff.h"
 #include "ir/expansion.h"
 #include "ir/text.h"
 #include "tests/text/compiled_engine.h"
@@ -10,13 +11,18 @@ namespace tilewright::text_tests {
 
 Status run_test_custom_call(const std::string& target, const AttributeMap&, std::span<const TensorRef> inputs,
                             std::span<TensorRef> outputs) {
-  if (target != "test.twice") return Status::not_found(cat("custom call `", target, "` is not registered"));
-  if (inputs.size() != 1 || outputs.size() != 1 || inputs[0].dtype != DType::F32 || !inputs[0].is_dense()) {
-    return Status::invalid("test.twice takes one dense f32 tensor");
+  bool gradient = target == "test.twice_gradient";
+  if (target != "test.twice" && !gradient)
+    return Status::not_found(cat("custom call `", target, "` is not registered"));
+  // The gradient takes the operand, the result and the cotangent.
+  const size_t taken = gradient ? 2 : 0;
+  if (inputs.size() != taken + 1 || outputs.size() != 1 || inputs[taken].dtype != DType::F32 ||
+      !inputs[taken].is_dense()) {
+    return Status::invalid(cat(target, " takes dense f32 tensors"));
   }
-  const auto* from = static_cast<const float*>(inputs[0].data);
+  const auto* from = static_cast<const float*>(inputs[taken].data);
   auto* to = static_cast<float*>(outputs[0].data);
-  for (int64_t i = 0; i < inputs[0].elements(); ++i) to[i] = 2 * from[i];
+  for (int64_t i = 0; i < inputs[taken].elements(); ++i) to[i] = 2 * from[i];
   return Status::ok();
 }
 
@@ -53,6 +59,16 @@ Result<std::string> expand_text(const Graph& graph) {
 
 Result<std::string> dead_text(const Graph& graph) { return print(remove_dead_nodes(graph)); }
 
+Result<std::string> joint_text(const Graph& graph) {
+  TW_ASSIGN_OR_RETURN(Graph joint, joint_gradient(graph, {}, true));
+  return print(joint);
+}
+
+Result<std::string> pair_text(const Graph& graph) {
+  TW_ASSIGN_OR_RETURN(GradientPair pair, gradient_pair(graph, {}));
+  return print(pair.forward) + print(pair.backward);
+}
+
 }  // namespace
 
 const std::vector<Engine>& engines() {
@@ -67,6 +83,8 @@ const std::vector<Stage>& stages() {
   static const auto* list = new std::vector<Stage>{
       {"expand", expand_text},
       {"remove_dead_nodes", dead_text},
+      {"joint_gradient", joint_text},
+      {"gradient_pair", pair_text},
   };
   return *list;
 }

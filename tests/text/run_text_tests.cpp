@@ -1,4 +1,5 @@
-// Runs the text tests of the folders and files given; --coverage FOLDER checks that every op has its file.
+// Runs the text tests of the folders and files given; --coverage FOLDER checks that every op has its
+// file, --gradient-coverage FOLDER that every differentiable op has a case.
 //
 // TILEWRIGHT_BLESS=1 rewrites expectations that differ.  Exit: 0 passed, 1 failed, 2 usage, 77 all skipped.
 #include <cstdio>
@@ -88,12 +89,14 @@ static int run(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     std::string argument = argv[i];
     if (argument == "--coverage" && i + 1 < argc) return check_coverage(argv[i + 1]);
+    if (argument == "--gradient-coverage" && i + 1 < argc) return check_gradient_coverage(argv[i + 1]);
     if (argument == "--verbose") {
       verbose = true;
     } else if (argument == "--slow") {
       slow = true;
     } else if (argument.starts_with("-")) {
-      std::fprintf(stderr, "usage: run_text_tests [--verbose] [--slow] PATH.. | --coverage FOLDER\n");
+      std::fprintf(stderr,
+                   "usage: run_text_tests [--verbose] [--slow] PATH.. | --[gradient-]coverage FOLDER\n");
       return 2;
     } else {
       for (const std::string& path : find_files(argument, slow)) {
