@@ -21,13 +21,15 @@ ExpandFunction expand_function(Op op) {
   return nullptr;
 }
 
+using Wanted = FunctionRef<bool(const Graph&, const Node&)>;
+
 // Nested composites are at most this deep; more means that two expand into each other.
 constexpr int kMaxDepth = 16;
 
 // Copies a graph node by node, replacing what has an expansion or a region to inline.
 class Expander {
  public:
-  Expander(const Graph& source, bool (*wanted)(Op)) : source_(source), wanted_(wanted) {}
+  Expander(const Graph& source, Wanted wanted) : source_(source), wanted_(wanted) {}
 
   Result<Graph> run() {
     target_.name = source_.name;
@@ -54,7 +56,7 @@ class Expander {
         operands.push_back(operand.is_valid() ? map[operand.index] : ValueId{});
       }
       std::vector<ValueId> results;
-      TW_RETURN_IF_ERROR(place(node, std::move(operands), depth, results));
+      TW_RETURN_IF_ERROR(place(body, node, std::move(operands), depth, results));
       for (size_t k = 0; k < node.results.size(); ++k) {
         map[node.results[k].index] = results[k];
         if (depth == 0) keep_name(body.value(node.results[k]).name, results[k]);
@@ -64,9 +66,10 @@ class Expander {
   }
 
   // Appends a node's image: its expansion, its inlined region, or itself.
-  Status place(const Node& node, std::vector<ValueId> operands, int depth, std::vector<ValueId>& results) {
+  Status place(const Graph& body, const Node& node, std::vector<ValueId> operands, int depth,
+               std::vector<ValueId>& results) {
     if (depth > kMaxDepth) return Status::internal(cat("expansion of ", op_name(node.op), " does not end"));
-    if (node.info().composite && wanted_(node.op)) return place_expansion(node, operands, depth, results);
+    if (node.info().composite && wanted_(body, node)) return place_expansion(node, operands, depth, results);
     if (node.op == Op::Call || node.op == Op::Composite) return place_region(node, operands, depth, results);
     std::vector<RegionRef> regions;
     for (const RegionRef& region : node.regions) {
@@ -116,7 +119,7 @@ class Expander {
   }
 
   const Graph& source_;
-  bool (*wanted_)(Op);
+  Wanted wanted_;
   Graph target_;
   std::vector<ValueId> map_;
 };
@@ -135,8 +138,12 @@ Result<std::vector<ValueId>> expand(Builder& builder, Op op, std::span<const Val
   return std::move(e.results);
 }
 
-Result<Graph> expand_composites(const Graph& graph, bool (*wanted)(Op)) {
+Result<Graph> expand_composites(const Graph& graph, FunctionRef<bool(const Graph&, const Node&)> wanted) {
   return Expander(graph, wanted).run();
+}
+
+Result<Graph> expand_composites(const Graph& graph, bool (*wanted)(Op)) {
+  return expand_composites(graph, [&](const Graph&, const Node& node) { return wanted(node.op); });
 }
 
 }  // namespace tilewright

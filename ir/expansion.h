@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "base/function_ref.h"
 #include "ir/builder.h"
 #include "ir/inference.h"
 
@@ -34,6 +35,7 @@ Result<std::vector<ValueId>> expand(Builder& builder, Op op, std::span<const Val
 
 // The graph with every composite for which `wanted` says so replaced by its expansion (recursively), calls
 // and `composite` markers inlined; names and outputs kept.
+Result<Graph> expand_composites(const Graph& graph, FunctionRef<bool(const Graph&, const Node&)> wanted);
 Result<Graph> expand_composites(const Graph& graph, bool (*wanted)(Op));
 
 }  // namespace tilewright

@@ -1,13 +1,14 @@
 // Replaces composites that no lowering takes whole by their expansions, and inlines calls.
+#include "codegen/lower/attention.h"
 #include "codegen/passes.h"
 #include "ir/expansion.h"
 
 namespace tilewright {
 
-static bool is_expanded(Op op) { return op_info(op).composite; }
-
 Result<Graph> expand_composites_pass(const Graph& graph, PassContext&) {
-  return expand_composites(graph, &is_expanded);
+  return expand_composites(graph, [](const Graph& body, const Node& node) {
+    return node.info().composite && !attention_is_lowered(body, node);
+  });
 }
 
 }  // namespace tilewright
