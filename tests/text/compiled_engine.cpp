@@ -2,6 +2,7 @@
 #include "tests/text/compiled_engine.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <map>
 
 #include "base/text.h"
@@ -48,7 +49,7 @@ Result<Loaded> load_kernel(const Target& target, const tile::Kernel& kernel) {
 
 Result<Program> plan(const Graph& graph, const TargetLimits& limits) {
   PlanOptions options;
-  options.verify_level = 1;
+  options.verify_level = 2;
   return plan_program(graph, limits, options);
 }
 
@@ -64,7 +65,18 @@ Result<std::vector<OwnedTensor>> run_on_tiles(const Graph& graph, std::span<cons
                                               const Bindings& bindings) {
   TW_ASSIGN_OR_RETURN(std::shared_ptr<Target> target, native_target());
   TW_ASSIGN_OR_RETURN(Program program, plan(graph, target->info().limits));
-  return run_program(program, graph, inputs, bindings, run_options());
+  RunProgramOptions options = run_options();
+  TW_ASSIGN_OR_RETURN(std::vector<OwnedTensor> forwards,
+                      run_program(program, graph, inputs, bindings, options));
+  options.backwards = true;
+  TW_ASSIGN_OR_RETURN(std::vector<OwnedTensor> backwards,
+                      run_program(program, graph, inputs, bindings, options));
+  for (size_t i = 0; i < forwards.size(); ++i) {
+    const TensorRef &a = forwards[i].ref, &b = backwards[i].ref;
+    if (std::memcmp(a.data, b.data, static_cast<size_t>(a.bytes())) == 0) continue;
+    return Status::internal(cat("output ", i, " depends on the order of instances"));
+  }
+  return forwards;
 }
 
 Result<std::vector<OwnedTensor>> run_compiled(const Graph& graph, std::span<const TensorRef> inputs,
