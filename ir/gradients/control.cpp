@@ -210,8 +210,12 @@ Status gradient_custom_call(Gradient& g) {
     targets.push_back(i);
     types.push_back(b.type(g.operands[i]));
   }
-  std::vector<ValueId> gradients = b.emit_all(
-      Op::CustomCall, operands, {{"target", g.attributes.get_string("gradient")}, {"result_types", types}});
+  AttributeMap attributes = {{"target", g.attributes.get_string("gradient")}, {"result_types", types}};
+  for (const char* passed : {"ints", "floats"}) {
+    if (const Attribute* value = find_attribute(Op::CustomCall, g.attributes.map(), passed))
+      attributes.emplace(passed, *value);
+  }
+  std::vector<ValueId> gradients = b.emit_all(Op::CustomCall, operands, std::move(attributes));
   TW_RETURN_IF_ERROR(b.status());
   for (size_t k = 0; k < targets.size(); ++k) g.gradients[targets[k]] = gradients[k];
   return Status::ok();

@@ -1,0 +1,135 @@
+// Executable: a loaded program: checks the tensors of a call, places its buffers and runs its launches.
+#pragma once
+
+#include <atomic>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/program.h"
+#include "ir/reference/interpreter.h"
+#include "runtime/boundary.h"
+#include "runtime/memory_plan.h"
+#include "runtime/session.h"
+
+namespace tilewright {
+
+// Where the code of a kernel came from.
+enum class KernelOrigin : uint8_t { Compiled, Memory, Disk, Interpreted };
+
+// A kernel of the program, ready to be called.
+struct LoadedKernel {
+  std::shared_ptr<const LoadedCode> code;  // null: the tile interpreter runs the kernel
+  KernelFunction function = nullptr;
+  int64_t scratch_bytes = 0;  // a worker
+  KernelOrigin origin = KernelOrigin::Interpreted;
+  std::string key;  // hex
+  double compile_seconds = 0;
+  int64_t code_bytes = 0;
+};
+
+// What became of a graph on its way here, for the report.
+struct CompileRecord {
+  std::string mode;  // "sync", "eager"
+  std::string precision;
+  bool graph_cache_hit = false;
+  std::string graph_key;
+  double plan_seconds = 0, emit_seconds = 0, compile_seconds = 0, load_seconds = 0, total_seconds = 0;
+  std::vector<std::pair<std::string, std::string>> dumps;  // stage, text
+};
+
+// An output that was asked for.
+struct AskedTensor {
+  Block block;
+  DType dtype = DType::F32;
+  std::vector<int64_t> sizes;
+};
+
+struct RunRequest {
+  std::span<const TensorView* const> inputs;  // null: a bound frozen input
+  std::span<const TensorView* const> given;   // one an output; null: asked for
+  std::span<AskedTensor> asked;               // one an output; filled where nothing was given
+  const Bindings* symbols = nullptr;
+  std::span<const int64_t> donated;
+};
+
+// The program under one binding of the symbols.
+struct BoundPlan;
+// The memory of one run, kept for the next.
+struct RunFrame;
+
+// Immutable but for the tensors bound to frozen inputs; running is reentrant.
+class Executable {
+ public:
+  static Result<std::shared_ptr<Executable>> create(std::shared_ptr<Session> session, Graph graph,
+                                                    Program program, std::vector<LoadedKernel> kernels,
+                                                    CompileRecord record);
+  ~Executable();
+
+  const Graph& graph() const { return graph_; }
+  const Program& program() const { return program_; }
+  Session& session() const { return *session_; }
+
+  Status run(const RunRequest& request);
+  // Sizes of all outputs for these inputs; data is not looked at.
+  Result<std::vector<std::vector<int64_t>>> output_sizes(std::span<const TensorView* const> inputs,
+                                                         const Bindings& given);
+  // Binds a frozen input; `owner` keeps the tensor's memory alive.
+  Status bind_frozen(int input, const TensorView& tensor, std::shared_ptr<const void> owner);
+
+  std::string report_json();
+  Result<std::string> dump(std::string_view stage) const;
+
+ private:
+  struct Frozen {
+    std::vector<int64_t> sizes, strides;
+    TensorView view;
+    std::shared_ptr<const void> owner;
+  };
+  struct Totals {
+    std::atomic<int64_t> runs{0}, run_nanoseconds{0}, input_copies{0}, output_copies{0};
+    std::atomic<int64_t> bytes_fresh{0}, bytes_recycled{0}, arena_bytes{0};
+    std::atomic<int64_t> kernel_launches{0}, reference_launches{0}, other_launches{0};
+  };
+
+  Executable(std::shared_ptr<Session> session, Graph graph, Program program,
+             std::vector<LoadedKernel> kernels, CompileRecord record);
+
+  Status check_counts(const RunRequest& request) const;
+  // Puts bound frozen tensors where an input is null; `held` keeps them alive.
+  Status resolve_inputs(std::span<const TensorView* const> inputs, std::vector<const TensorView*>* resolved,
+                        std::vector<std::shared_ptr<const Frozen>>* held);
+  Result<std::shared_ptr<const BoundPlan>> find_plan(std::span<const TensorView* const> inputs,
+                                                     const Bindings& given);
+  Result<std::shared_ptr<const BoundPlan>> make_plan(std::vector<int64_t> symbols) const;
+  Status run_bound(const RunRequest& request, std::span<const TensorView* const> inputs,
+                   const BoundPlan& plan, RunFrame& frame);
+  Status place_inputs(std::span<const TensorView* const> inputs, const BoundPlan& plan, RunFrame& frame);
+  Status place_outputs(const RunRequest& request, std::span<const TensorView* const> inputs,
+                       const BoundPlan& plan, RunFrame& frame);
+  Status check_overlaps(const RunRequest& request, std::span<const TensorView* const> inputs) const;
+  Result<Block> allocate(int64_t bytes);
+  std::unique_ptr<RunFrame> take_frame();
+  void give_frame(std::unique_ptr<RunFrame> frame);
+
+  const std::shared_ptr<Session> session_;
+  const Graph graph_;
+  const Program program_;
+  const std::vector<LoadedKernel> kernels_;
+  const CompileRecord record_;
+  const Boundary boundary_;
+  const Lifetimes lifetimes_;
+  std::vector<BufferId> input_buffers_, output_buffers_;
+  std::vector<bool> alias_in_place_;  // one an output: it may be written to while the input is still there
+  Totals totals_;
+
+  mutable ForkMutex mutex_;  // guards what follows
+  std::list<std::shared_ptr<const BoundPlan>> plans_;
+  std::vector<std::shared_ptr<const Frozen>> frozen_;
+  std::vector<std::unique_ptr<RunFrame>> frames_;
+};
+
+}  // namespace tilewright
