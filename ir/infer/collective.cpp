@@ -48,6 +48,18 @@ Result<Types> infer_all_to_all(const NodeView& view) {
   return Types{type};
 }
 
+Result<Types> infer_collective_permute(const NodeView& view) {
+  const Ints& pairs = AttributeReader(view.op, view.attributes).get_ints("pairs");
+  if (pairs.size() % 2 != 0) {
+    return Status::invalid(cat("pairs has ", pairs.size(), " entries, expected a source and a target each"));
+  }
+  int64_t ranks = group_size(view);
+  for (int64_t rank : pairs) {
+    if (rank < 0 || rank >= ranks) return Status::invalid(cat("pairs names rank ", rank, " of ", ranks));
+  }
+  return Types{view.operand(0)};
+}
+
 Result<Types> infer_rank_id(const NodeView&) { return Types{{DType::I64, {}}}; }
 
 }  // namespace tilewright
