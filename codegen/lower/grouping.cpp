@@ -115,6 +115,7 @@ constexpr size_t kMaxDomainDims = 7;
 constexpr size_t kMaxMapsPerValue = 3;
 constexpr size_t kMaxSearch = 512;          // groups visited when looking for a cycle
 constexpr int64_t kMinParallel = 16;        // instances that a fused reduction must leave
+constexpr int kReductionDepth = 6;          // nodes between a stored row value and its reduction
 constexpr int64_t kSmallReduction = 32768;  // elements that one instance may as well reduce alone
 
 struct Use {
@@ -436,10 +437,17 @@ class Grouper {
   void add_root(ValueId value, int group_id) {
     Group& group = out_.groups[group_id];
     std::vector<int> dims;
+    std::set<int> used;
     for (const Segment& segment : group.maps[value.index][0].segments) {
       int dim = -1;
       if (!segment.expr.is_identity(&dim)) dim = -1;  // a dim of size 1
       dims.push_back(dim);
+      if (dim >= 0) used.insert(dim);
+    }
+    // Stored once, not by each instance along the other dims.
+    for (size_t dim = 0; dim < group.dims.size(); ++dim) {
+      if (!used.count(static_cast<int>(dim)) && !group.dims[dim].size.is_constant(1))
+        group.dims[dim].reduced = true;
     }
     group.roots.push_back(value);
     group.root_dims[value.index] = std::move(dims);
@@ -447,7 +455,33 @@ class Grouper {
     out_.group_of[value.index] = group_id;
   }
 
-  // Groups among the readers that may store the value: its map covers each of its elements exactly once.
+  // True when the value comes from a reduction over a dim of that size, which will join the group and walk
+  // along `dim`.
+  bool may_become_reduced(ValueId value, const Group& group, int dim) const {
+    if (group.dims[dim].kept || !comes_from_reduction(value, group.dims[dim].size, 0)) return false;
+    int64_t parallel = 1;
+    for (size_t other = 0; other < group.dims.size(); ++other) {
+      if (static_cast<int>(other) != dim && !group.dims[other].reduced)
+        parallel *= std::max<int64_t>(1, group.dims[other].size.hint(graph_.symbols));
+    }
+    return parallel >= kMinParallel || group.dims[dim].size.hint(graph_.symbols) <= kSmallReduction;
+  }
+
+  bool comes_from_reduction(ValueId value, const Dim& size, int depth) const {
+    NodeId id = graph_.value(value).node;
+    if (!id.is_valid() || depth > kReductionDepth) return false;
+    const Node& node = graph_.node(id);
+    if (is_reduction(node)) {
+      const Shape& shape = graph_.type(node.operands[0]).shape;
+      Ints axes = reduced_axes(node);
+      return std::any_of(axes.begin(), axes.end(), [&](int64_t axis) { return shape[axis] == size; });
+    }
+    if (node.info().kind != OpKind::Elementwise && node.op != Op::Reshape) return false;
+    return std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId operand) {
+      return operand.is_valid() && comes_from_reduction(operand, size, depth + 1);
+    });
+  }
+
   // True when a member of the group reads the value from memory, which must then be written by another
   // kernel.
   bool read_from_memory_in(ValueId value, int group) {
@@ -459,6 +493,7 @@ class Grouper {
     return false;
   }
 
+  // Groups among the readers that may store the value: its map covers each of its elements exactly once.
   std::vector<int> joinable_as_root(NodeId id, ValueId value, const std::set<int>& readers) {
     std::vector<int> found;
     for (int group_id : readers) {
@@ -478,7 +513,8 @@ class Grouper {
       for (size_t dim = 0; dim < group.dims.size() && covers; ++dim) {
         // Instances along an unused dim would all store the same elements.
         covers = used.count(static_cast<int>(dim)) || group.dims[dim].reduced ||
-                 group.dims[dim].size.is_constant(1);
+                 group.dims[dim].size.is_constant(1) ||
+                 may_become_reduced(value, group, static_cast<int>(dim));
       }
       if (covers && !would_cycle(value, group_id)) {
         found.push_back(group_id);
