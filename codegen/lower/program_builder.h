@@ -62,6 +62,7 @@ Result<bool> lower_node(ProgramBuilder& builder, NodeId node);
 // Families of lower_node; each answers false for what it does not handle.
 Result<bool> lower_contraction(ProgramBuilder& builder, NodeId node);
 Result<bool> lower_convolution(ProgramBuilder& builder, NodeId node);
+Result<bool> lower_ragged(ProgramBuilder& builder, NodeId node);
 Result<bool> lower_window(ProgramBuilder& builder, NodeId node);
 Result<bool> lower_scan_op(ProgramBuilder& builder, NodeId node);
 Result<bool> lower_scatter(ProgramBuilder& builder, NodeId node);
