@@ -133,7 +133,9 @@ Result<std::vector<ValueId>> expand(Builder& builder, Op op, std::span<const Val
     return Status::invalid(cat(op_name(op), ": not a composite, expected an op with an expansion"));
   Expansion e{builder, op, operands, AttributeReader(op, attributes), {}};
   TW_RETURN_IF_ERROR(function(e));
-  if (!builder.status().is_ok()) return builder.status().because(cat("expanding ", op_name(op)));
+  if (const Status& inner = builder.status(); !inner.is_ok()) {
+    return Status(inner.code(), cat(op_name(op), ": ", inner.message()));
+  }
   for (ValueId value : e.results) TW_ASSERT(value.is_valid());
   return std::move(e.results);
 }

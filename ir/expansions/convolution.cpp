@@ -35,14 +35,17 @@ Status expand_conv2d(Expansion& e) {
   TW_ASSIGN_OR_RETURN(Ints kernel, kernel_of(e, 1));
   TW_ASSIGN_OR_RETURN(Windows windows, read_windows(e, kernel, x[2], x[3], false, true, false));
   Ints pads = windows.of(&WindowAxis::pad);
-  ValueId y = b.emit(Op::Convolution, {e.operands[0], e.operands[1]},
+  // With a bias, narrow types are widened first, so that the sum with the bias rounds once.
+  bool biased = e.has(2);
+  ValueId y = b.emit(Op::Convolution,
+                     {biased ? widened(e, 0) : e.operands[0], biased ? widened(e, 1) : e.operands[1]},
                      {{"strides", windows.of(&WindowAxis::stride)},
                       {"pad_lo", pads},
                       {"pad_hi", pads},
                       {"rhs_dilation", windows.of(&WindowAxis::dilation)},
                       {"feature_groups", groups}});
-  if (e.has(2) && b.status().is_ok()) y = b.add(y, b.broadcast(e.operands[2], Shape(b.shape(y)), {1}));
-  e.results = {y};
+  if (biased && b.status().is_ok()) y = b.add(y, b.broadcast(widened(e, 2), Shape(b.shape(y)), {1}));
+  e.results = {b.convert(y, dtype_of(e, 0))};
   return Status::ok();
 }
 

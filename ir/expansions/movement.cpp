@@ -160,6 +160,13 @@ Status expand_narrow(Expansion& e) {
   const Shape &start = e.attributes.get_dims("start"), &length = e.attributes.get_dims("length");
   if (start.size() != 1) return fail(e, "start has ", start.size(), " entries, expected 1");
   if (length.size() != 1) return fail(e, "length has ", length.size(), " entries, expected 1");
+  const Dim end = start[0] + length[0], size = shape_of(e, 0)[static_cast<size_t>(dim)];
+  bool is_negative = (start[0].is_constant() && start[0].constant() < 0) ||
+                     (length[0].is_constant() && length[0].constant() < 0);
+  if (is_negative || (end.is_constant() && size.is_constant() && end.constant() > size.constant())) {
+    return fail(e, "elements ", start[0].to_string(), " to ", end.to_string(), " out of range for size ",
+                size.to_string());
+  }
   return one(e, slice_axis(e.b, e.operands[0], dim, start[0], start[0] + length[0]));
 }
 

@@ -87,6 +87,9 @@ ValueId first_maximum(Expansion& e, const Windows& windows, ValueId x, const Sha
       index = b.select(better, at, index);
     }
   }
+  // Dilation may step over a whole small input: such a window has no maximum.
+  if (padding && std::max(h.dilation, w.dilation) > 1)
+    index = b.select(found, index, b.integer(-1, DType::I64, shape));
   return index;
 }
 

@@ -27,8 +27,13 @@ Status expand_moe_route(Expansion& e) {
   Builder& b = e.b;
   int64_t rank = static_cast<int64_t>(shape_of(e, 0).size());
   if (rank < 1) return fail(e, "logits has rank 0, expected 1 or more");
+  int64_t k = e.attributes.get_int("k");
+  const Dim experts = shape_of(e, 0).back();
+  if (k < 0 || (experts.is_constant() && k > experts.constant())) {
+    return fail(e, "k is ", k, ", expected 0 to ", experts.to_string());
+  }
   ValueId p = b.emit(Op::Softmax, {widened(e, 0)}, {{"dim", rank - 1}});
-  auto top = b.emit_all(Op::TopK, {p}, {{"k", e.attributes.get_int("k")}, {"dim", rank - 1}});
+  auto top = b.emit_all(Op::TopK, {p}, {{"k", k}, {"dim", rank - 1}});
   if (!b.status().is_ok()) return Status::ok();
   ValueId weights = top[0];
   if (e.attributes.get_bool("renormalize")) weights = b.divide(weights, spread_sum(b, weights, {rank - 1}));
@@ -152,9 +157,14 @@ Status expand_multinomial(Expansion& e) {
   TW_RETURN_IF_ERROR(check_shape(e, 1, {Dim(2)}));
   int64_t samples = e.attributes.get_int("samples"), last = static_cast<int64_t>(shape.size()) - 1;
   if (samples < 0) return fail(e, "samples is ", samples, ", expected 0 or more");
+  bool replacement = e.attributes.get_bool("replacement");
+  if (!replacement && shape.back().is_constant() && samples > shape.back().constant()) {
+    return fail(e, "samples is ", samples, " without replacement, expected at most ",
+                shape.back().to_string());
+  }
   DType work = work_type(dtype_of(e, 0));
   ValueId w = widened(e, 0);
-  if (!e.attributes.get_bool("replacement")) {
+  if (!replacement) {
     // The largest of log w + Gumbel noise -log(-log u), u = (1 + v) / 2 with v in (-1, 1); both forms of log
     // u are exact up to the logarithm and never 0.
     Uniform v = symmetric_uniform(b, e.operands[1], shape, work);

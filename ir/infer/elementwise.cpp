@@ -82,8 +82,6 @@ Result<Types> infer_bitcast_convert(const NodeView& view) {
   return Types{type};
 }
 
-Result<Types> infer_same_first(const NodeView& view) { return Types{view.operand(0)}; }
-
 Result<Types> infer_same_matrix(const NodeView& view) {
   if (view.operand(0).rank() < 2)
     return Status::invalid(cat(operand_text(view, 0), " must have rank 2 or more"));

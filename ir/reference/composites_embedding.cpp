@@ -1,4 +1,6 @@
 // Reference kernels of embedding tables and bags and their gradients.
+#include <algorithm>
+
 #include "ir/reference/composite.h"
 
 namespace tilewright {
@@ -24,10 +26,15 @@ struct BagRanges {
 };
 BagRanges bag_ranges(const KernelCall& call, const Numbers& indices, const Numbers& offsets) {
   bool has_last = call.attributes.get_bool("include_last_offset");
+  // Offsets past the indices leave a bag empty.
+  auto at = [&](int64_t bag) {
+    if (bag >= offsets.count()) return indices.count();
+    return std::clamp<int64_t>(offsets.integer(bag), 0, indices.count());
+  };
   BagRanges r;
   for (int64_t bag = 0; bag < offsets.count() - has_last; ++bag) {
-    r.begin.push_back(offsets.integer(bag));
-    r.end.push_back(bag + 1 < offsets.count() ? offsets.integer(bag + 1) : indices.count());
+    r.begin.push_back(at(bag));
+    r.end.push_back(at(bag + 1));
   }
   return r;
 }

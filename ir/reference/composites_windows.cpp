@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/reference/composite.h"
+#include "ir/reference/scalar.h"
 
 namespace tilewright {
 
@@ -174,7 +175,12 @@ Status reference_max_pool2d(KernelCall& call) {
     plane.cells(at / out.sizes[3], at % out.sizes[3], [&](int64_t, int64_t, int64_t cell) {
       if (best < 0 || greater(nc * area + cell, nc * area + best)) best = cell;
     });
-    copy(out, i, x, nc * area + best);
+    // Dilation may step over a whole small input: such a window has no maximum.
+    if (best >= 0)
+      copy(out, i, x, nc * area + best);
+    else
+      store_scalar(reduction_identity(Op::ReduceMax, x.dtype()),
+                   static_cast<char*>(out.data) + i * dtype_bytes(x.dtype()));
     put_integer(call.out(1), i, best);
   }
   return Status::ok();
