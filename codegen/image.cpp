@@ -162,19 +162,7 @@ std::vector<Symbol> read_symbols(Reader& in) {
 }
 
 void write_kernel(Writer& out, const KernelEntry& entry, const KernelArtifact& artifact) {
-  const tile::Kernel& kernel = entry.kernel;
-  out.text(kernel.name);
-  write_symbols(out, kernel.symbols);
-  out.number(static_cast<int64_t>(kernel.params.size()));
-  for (const tile::Param& param : kernel.params) {
-    out.text(param.name);
-    out.number(static_cast<int64_t>(param.dtype));
-    out.dims(param.dims);
-    out.dims(param.strides);
-    out.number(static_cast<int64_t>(param.mode));
-  }
-  out.number(kernel.reports);
-  out.dims(kernel.grid);
+  out.text(tile::print(entry.kernel));
   out.text(entry.description);
   out.indices(entry.nodes);
   out.number(entry.flops);
@@ -188,19 +176,12 @@ void write_kernel(Writer& out, const KernelEntry& entry, const KernelArtifact& a
 
 void read_kernel(Reader& in, Image& image) {
   KernelEntry entry;
-  tile::Kernel& kernel = entry.kernel;
-  kernel.name = in.text();
-  kernel.symbols = read_symbols(in);
-  kernel.params.resize(in.count());
-  for (tile::Param& param : kernel.params) {
-    param.name = in.text();
-    param.dtype = in.enumerator<DType>(kDTypeCount);
-    param.dims = in.dims();
-    param.strides = in.dims();
-    param.mode = in.enumerator<tile::AccessMode>(3);
+  Result<tile::Kernel> kernel = tile::parse_kernel(in.text());
+  if (!kernel.is_ok()) {
+    in.fail();
+    return;
   }
-  kernel.reports = in.number() != 0;
-  kernel.grid = in.dims();
+  entry.kernel = std::move(kernel).value();
   entry.description = in.text();
   entry.nodes = in.indices();
   entry.flops = in.number();

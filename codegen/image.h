@@ -18,7 +18,7 @@ struct KernelArtifact {
 };
 
 struct Image {
-  Program program;  // kernels without bodies: name, params, symbols, grid
+  Program program;
   std::vector<KernelArtifact> kernels;
   std::string blob;  // the frontend's own, may be empty
 };

@@ -4,12 +4,17 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
 
 #include "base/float_environment.h"
 #include "base/log.h"
 #include "ir/verifier.h"
 #include "runtime/eager_program.h"
+#include "runtime/kernel_build.h"
 
 namespace tilewright {
 namespace {
@@ -53,19 +58,142 @@ Result<Flags> effective_flags(const Session& session, const CompileRequest& requ
   return flags;
 }
 
+PlanOptions plan_options(const Flags& flags) {
+  PlanOptions options;
+  if (flags.is(Flag::precision, "fused")) options.precision = PlanOptions::Precision::Fused;
+  if (flags.is(Flag::precision, "fast")) options.precision = PlanOptions::Precision::Fast;
+  options.skip_passes = flags.words(Flag::skip);
+  options.fuel = flags.integer(Flag::fuel);
+  options.verify_level = static_cast<int>(flags.integer(Flag::verify_ir));
+  return options;
+}
+
+// Stages that somebody wants as text: of this request, and those that go to files.
+std::vector<std::string> wanted_stages(const Flags& flags, const CompileRequest& request) {
+  std::vector<std::string> stages = flags.words(Flag::dump);
+  stages.insert(stages.end(), request.stages.begin(), request.stages.end());
+  return stages;
+}
+
+bool wants(const std::vector<std::string>& stages, std::string_view stage) {
+  return std::find(stages.begin(), stages.end(), stage) != stages.end();
+}
+
+void write_dumps(const Flags& flags, const std::string& graph, const CompileRecord& record) {
+  const std::vector<std::string> stages = flags.words(Flag::dump);
+  if (stages.empty()) return;
+  std::error_code error;
+  const std::filesystem::path folder(flags.text(Flag::dump_dir));
+  std::filesystem::create_directories(folder, error);
+  std::map<std::string, std::string> files;
+  for (const auto& [stage, text] : record.dumps) {
+    if (wants(stages, stage)) files[stage] += text;
+  }
+  for (const auto& [stage, text] : files) {
+    std::string name = cat(graph, ".", stage, ".txt");
+    std::replace(name.begin(), name.end(), ':', '-');
+    std::ofstream file(folder / name, std::ios::binary);
+    file << text;
+    if (!file.flush()) TW_LOG_ONCE(Runtime, Warn, "cannot write dump ", (folder / name).string());
+  }
+}
+
+// The fallbacks of a program, judged by the policy.
+Status judge_fallbacks(const Graph& graph, const Program& program, const Flags& flags) {
+  if (program.fallbacks.empty() || flags.is(Flag::fallback, "allow")) return Status::ok();
+  const Fallback& first = program.fallbacks[0];
+  const std::string text =
+      cat("graph @", graph.name, ": ", program.fallbacks.size(), " nodes are not compiled, the first ",
+          op_name(first.op), ": ", first.sentence);
+  if (flags.is(Flag::fallback, "error")) return Status::unimplemented(text).with_op(op_name(first.op));
+  TW_LOG(Runtime, Warn, text);
+  return Status::ok();
+}
+
+Result<std::shared_ptr<Executable>> compile_eagerly(const std::shared_ptr<Session>& session, Graph graph,
+                                                    CompileRecord record) {
+  const auto start = std::chrono::steady_clock::now();
+  record.mode = "eager";
+  TW_ASSIGN_OR_RETURN(Program program, plan_eager_program(graph));
+  record.plan_seconds = seconds_since(start);
+  return Executable::create(session, std::move(graph), std::move(program), {}, std::move(record));
+}
+
+// The image of an earlier compile of the same graph, loaded; null when there is none that fits.
+std::shared_ptr<Executable> find_image(const std::shared_ptr<Session>& session, const Graph& graph,
+                                       const Hash128& key, CompileRecord record) {
+  Cache* cache = session->cache();
+  if (!cache) return nullptr;
+  const auto start = std::chrono::steady_clock::now();
+  const int64_t disk_before = cache->stats().disk_hits;
+  std::optional<std::string> bytes = cache->get(CacheKind::Image, key);
+  if (!bytes) return nullptr;
+  const bool from_disk = cache->stats().disk_hits > disk_before;
+  Result<Image> image = deserialize_image(*bytes, graph);
+  if (!image.is_ok()) return nullptr;
+  const KernelOrigin origin = from_disk ? KernelOrigin::Disk : KernelOrigin::Memory;
+  Result<std::vector<LoadedKernel>> kernels = load_image_kernels(*session, *image, origin);
+  if (!kernels.is_ok()) return nullptr;
+  record.graph_cache_hit = true;
+  record.load_seconds = seconds_since(start);
+  const int64_t count = static_cast<int64_t>(kernels->size());
+  (from_disk ? session->counters().graph_hits_disk : session->counters().graph_hits_memory) += 1;
+  (from_disk ? session->counters().kernel_hits_disk : session->counters().kernel_hits_memory) += count;
+  Result<std::shared_ptr<Executable>> made = Executable::create(
+      session, graph, std::move(image->program), std::move(kernels).value(), std::move(record));
+  return made.is_ok() ? std::move(made).value() : nullptr;
+}
+
 Result<std::shared_ptr<Executable>> compile_here(const std::shared_ptr<Session>& session, Graph graph,
                                                  const CompileRequest& request) {
   const auto start = std::chrono::steady_clock::now();
   TW_ASSIGN_OR_RETURN(Flags flags, effective_flags(*session, request));
   TW_RETURN_IF_ERROR(verify(graph));
   CompileRecord record;
-  record.mode = "eager";
   record.precision = flags.text(Flag::precision);
-  TW_ASSIGN_OR_RETURN(Program program, plan_eager_program(graph));
-  record.total_seconds = seconds_since(start);
   session->counters().graphs_compiled += 1;
+  const bool callable = session->target().info().is_host_callable() && session->target().info().is_runnable();
+  if (flags.is(Flag::mode, "eager") || !callable)
+    return compile_eagerly(session, std::move(graph), std::move(record));
+  record.mode = "sync";
+  BuildSettings settings = build_settings(*session, flags);
+  const std::vector<std::string> stages = wanted_stages(flags, request);
+  settings.keep_llvm = wants(stages, "llvm");
+  settings.keep_asm = wants(stages, "asm");
+  const Hash128 key = graph_key(graph, settings.options, settings.target, settings.limits, settings.build_id);
+  record.graph_key = key.to_hex();
+  const bool cacheable = !settings.build_id.empty();
+  if (cacheable && stages.empty() && flags.is(Flag::fallback, "allow")) {
+    if (std::shared_ptr<Executable> found = find_image(session, graph, key, record)) return found;
+  }
+  session->counters().graph_misses += 1;
+  PlanOptions options = plan_options(flags);
+  options.wants_dump = [&](const std::string& stage) { return wants(stages, stage); };
+  options.dump = [&](const std::string& stage, const std::string& text) {
+    record.dumps.emplace_back(stage, text);
+  };
+  TW_ASSIGN_OR_RETURN(Program program, plan_program(graph, session->target().info().limits, options));
+  record.plan_seconds = seconds_since(start);
+  if (wants(stages, "tile")) {
+    for (const KernelEntry& entry : program.kernels)
+      record.dumps.emplace_back("tile", tile::print(entry.kernel));
+  }
+  TW_ASSIGN_OR_RETURN(BuiltKernels built, build_kernels(*session, program, settings, record));
+  record.dumps.insert(record.dumps.end(), built.dumps.begin(), built.dumps.end());
+  write_dumps(flags, graph.name, record);
+  TW_RETURN_IF_ERROR(judge_fallbacks(graph, program, flags));
+  session->counters().fallback_nodes += static_cast<int64_t>(program.fallbacks.size());
+  const bool complete = std::all_of(built.loaded.begin(), built.loaded.end(),
+                                    [](const LoadedKernel& kernel) { return kernel.function != nullptr; });
+  if (cacheable && complete && session->cache()) {
+    Image image{program, built.artifacts, {}};
+    Result<std::string> bytes = serialize_image(image, graph);
+    if (bytes.is_ok()) session->cache()->put(CacheKind::Image, key, *bytes);
+  }
+  record.total_seconds = seconds_since(start);
   session->counters().compile_nanoseconds += static_cast<int64_t>(record.total_seconds * 1e9);
-  return Executable::create(session, std::move(graph), std::move(program), {}, std::move(record));
+  return Executable::create(session, std::move(graph), std::move(program), std::move(built.loaded),
+                            std::move(record));
 }
 
 }  // namespace

@@ -261,7 +261,7 @@ Status Executable::place_inputs(std::span<const TensorView* const> inputs, const
     std::vector<int64_t>& strides = frame.input_strides[input];
     // Kernels are compiled for dense memory where nothing else is declared.
     if (boundary_.fits_layout(plan.sizes, index, tensor) &&
-        !(any && has_kernels(program_) && !tensor.is_row_major())) {
+        !(has_kernels(program_) && !tensor.is_row_major())) {
       frame.pointers[buffer.index] = tensor.data;
       if (!any) {
         strides = plan.sizes.input_strides[input];
@@ -272,7 +272,8 @@ Status Executable::place_inputs(std::span<const TensorView* const> inputs, const
       }
       continue;
     }
-    strides = any ? TensorRef::dense_strides(plan.sizes.inputs[input]) : plan.sizes.input_strides[input];
+    strides = any || has_kernels(program_) ? TensorRef::dense_strides(plan.sizes.inputs[input])
+                                           : plan.sizes.input_strides[input];
     const int64_t bytes = span_bytes(plan.sizes.inputs[input], strides, tensor.dtype);
     TW_ASSIGN_OR_RETURN(Block block, take_block(session_->memory(), bytes, frame));
     TensorRef to = tensor.ref();

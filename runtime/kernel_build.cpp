@@ -1,0 +1,216 @@
+// Building the kernels of a program.
+#include "runtime/kernel_build.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <thread>
+
+#include "base/build_id.h"
+#include "base/cpu_count.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "codegen/emit/emit.h"
+
+namespace tilewright {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+constexpr const char* kEntry = "kernel";
+
+CompileOptions compile_options() {
+  CompileOptions options;
+  options.ir_passes = IrPasses::Lean;  // the emitter leaves registers to SROA and invariants to LICM
+  return options;
+}
+
+// Payload of a cached kernel: scratch bytes, then the object.
+std::string pack(const KernelArtifact& artifact) {
+  std::string bytes(sizeof(int64_t), '\0');
+  std::memcpy(bytes.data(), &artifact.scratch_bytes, sizeof(int64_t));
+  return bytes + artifact.object;
+}
+
+bool unpack(const std::string& bytes, KernelArtifact* artifact) {
+  if (bytes.size() <= sizeof(int64_t)) return false;
+  std::memcpy(&artifact->scratch_bytes, bytes.data(), sizeof(int64_t));
+  artifact->object = bytes.substr(sizeof(int64_t));
+  return artifact->scratch_bytes >= 0;
+}
+
+// One kernel on its way: equal kernels of a program share one.
+struct Job {
+  const tile::Kernel* kernel = nullptr;
+  KernelArtifact artifact;
+  LoadedKernel loaded;
+  Status status;
+  double emit_seconds = 0, compile_seconds = 0, load_seconds = 0;
+  std::string llvm_text, asm_text;
+};
+
+Status compile_kernel(const Session& session, const BuildSettings& settings, Job& job) {
+  const auto start = Clock::now();
+  EmitOptions emit_options;
+  emit_options.fused_precision = settings.fused_precision;
+  emit_options.fast_precision = settings.fast_precision;
+  Result<EmittedKernel> emitted = emit_kernel(*job.kernel, session.target().info().limits, emit_options);
+  if (!emitted.is_ok()) return emitted.status();
+  EmittedKernel code = std::move(emitted).value();
+  job.emit_seconds = seconds_since(start);
+  const auto compile_start = Clock::now();
+  CompileOptions options = compile_options();
+  if (settings.keep_llvm) options.llvm_text = &job.llvm_text;
+  if (settings.keep_asm) options.asm_text = &job.asm_text;
+  job.artifact.scratch_bytes = code.scratch_bytes;
+  Result<std::string> object = session.target().compile(std::move(code.module), options);
+  if (!object.is_ok()) return object.status();
+  job.artifact.object = std::move(object).value();
+  job.compile_seconds = seconds_since(compile_start);
+  return Status::ok();
+}
+
+Status load_kernel(const Session& session, Job& job) {
+  const auto start = Clock::now();
+  job.artifact.entry = kEntry;
+  TW_ASSIGN_OR_RETURN(job.loaded.code,
+                      session.target().load(job.artifact.object, std::vector<std::string>{kEntry}));
+  job.loaded.function = reinterpret_cast<KernelFunction>(job.loaded.code->symbol(kEntry));
+  job.loaded.scratch_bytes = job.artifact.scratch_bytes;
+  job.loaded.code_bytes = static_cast<int64_t>(job.loaded.code->code_bytes());
+  job.loaded.key = job.artifact.key.to_hex();
+  job.load_seconds = seconds_since(start);
+  return Status::ok();
+}
+
+void build(Session& session, Cache* cache, const BuildSettings& settings, Job& job) {
+  const bool always = settings.keep_llvm || settings.keep_asm;
+  if (cache && !always) {
+    const int64_t disk_before = cache->stats().disk_hits;
+    std::optional<std::string> bytes = cache->get(CacheKind::Kernel, job.artifact.key);
+    if (bytes && unpack(*bytes, &job.artifact)) {
+      job.loaded.origin = cache->stats().disk_hits > disk_before ? KernelOrigin::Disk : KernelOrigin::Memory;
+      job.status = load_kernel(session, job);
+      if (job.status.is_ok()) return;
+    }
+    std::optional<std::string> failure = cache->get(CacheKind::Failure, job.artifact.key);
+    if (failure) {
+      job.status = Status(Code::Unavailable, cat("failed before: ", *failure));
+      return;
+    }
+  }
+  job.status = compile_kernel(session, settings, job);
+  if (!job.status.is_ok()) {
+    if (cache) cache->put(CacheKind::Failure, job.artifact.key, job.status.to_string());
+    return;
+  }
+  if (cache) cache->put(CacheKind::Kernel, job.artifact.key, pack(job.artifact));
+  job.loaded.origin = KernelOrigin::Compiled;
+  job.loaded.compile_seconds = job.emit_seconds + job.compile_seconds;
+  job.status = load_kernel(session, job);
+}
+
+// Runs all jobs on at most `threads` threads, the caller's among them.
+void run_jobs(std::vector<Job*>& jobs, int threads, const std::function<void(Job&)>& work) {
+  std::atomic<size_t> next{0};
+  auto drain = [&] {
+    for (size_t at = next.fetch_add(1); at < jobs.size(); at = next.fetch_add(1)) work(*jobs[at]);
+  };
+  std::vector<std::thread> helpers;
+  for (int i = 1; i < threads && i < static_cast<int>(jobs.size()); ++i) helpers.emplace_back(drain);
+  drain();
+  for (std::thread& helper : helpers) helper.join();
+}
+
+}  // namespace
+
+BuildSettings build_settings(const Session& session, const Flags& flags) {
+  BuildSettings settings;
+  settings.options = cat(flags.cache_key_text(), " ", compile_options().key_text());
+  settings.target = session.target().info().cache_identity;
+  settings.limits = session.target().info().limits.to_text();
+  settings.build_id = build_id();
+  settings.fast_precision = flags.is(Flag::precision, "fast");
+  settings.fused_precision = settings.fast_precision || flags.is(Flag::precision, "fused");
+  return settings;
+}
+
+Result<BuiltKernels> build_kernels(Session& session, Program& program, const BuildSettings& settings,
+                                   CompileRecord& record) {
+  std::map<Hash128, Job> jobs;
+  std::vector<Job*> order, of_kernel;
+  for (const KernelEntry& entry : program.kernels) {
+    const Hash128 key =
+        kernel_key(entry.kernel, settings.options, settings.target, settings.limits, settings.build_id);
+    auto [job, fresh] = jobs.try_emplace(key);
+    if (fresh) {
+      job->second.kernel = &entry.kernel;
+      job->second.artifact.key = key;
+      order.push_back(&job->second);
+    }
+    of_kernel.push_back(&job->second);
+  }
+  Cache* cache = settings.build_id.empty() ? nullptr : session.cache();
+  int threads = static_cast<int>(session.flags().integer(Flag::compile_threads));
+  if (threads <= 0) threads = session.thread_count();
+  run_jobs(order, threads, [&](Job& job) { build(session, cache, settings, job); });
+  BuiltKernels built;
+  for (Job* job : order) {
+    record.emit_seconds += job->emit_seconds;
+    record.compile_seconds += job->compile_seconds;
+    record.load_seconds += job->load_seconds;
+    if (!job->llvm_text.empty())
+      built.dumps.emplace_back("llvm", cat("; kernel @", job->kernel->name, "\n", job->llvm_text));
+    if (!job->asm_text.empty())
+      built.dumps.emplace_back("asm", cat("# kernel @", job->kernel->name, "\n", job->asm_text));
+  }
+  for (size_t i = 0; i < of_kernel.size(); ++i) {
+    Job& job = *of_kernel[i];
+    built.artifacts.push_back(job.artifact);
+    built.loaded.push_back(job.loaded);
+    if (job.status.is_ok()) {
+      switch (job.loaded.origin) {
+        case KernelOrigin::Memory: session.counters().kernel_hits_memory += 1; break;
+        case KernelOrigin::Disk: session.counters().kernel_hits_disk += 1; break;
+        default: session.counters().kernel_misses += 1; break;
+      }
+      continue;
+    }
+    const KernelEntry& entry = program.kernels[i];
+    TW_LOG(Runtime, Warn, "kernel @", entry.kernel.name, " (", entry.description,
+           ") is interpreted: ", job.status.to_string());
+    Fallback fallback;
+    fallback.node = entry.nodes.empty() ? 0 : entry.nodes[0];
+    fallback.op = Op::Call;
+    fallback.reason = FallbackReason::CompileFailed;
+    fallback.sentence = cat("kernel of ", entry.description, " did not compile: ", job.status.message());
+    program.fallbacks.push_back(std::move(fallback));
+  }
+  return built;
+}
+
+Result<std::vector<LoadedKernel>> load_image_kernels(Session& session, const Image& image,
+                                                     KernelOrigin origin) {
+  std::map<Hash128, LoadedKernel> loaded;
+  std::vector<LoadedKernel> all;
+  for (const KernelArtifact& artifact : image.kernels) {
+    auto [known, fresh] = loaded.try_emplace(artifact.key);
+    if (fresh) {
+      if (artifact.object.empty()) return Status(Code::DataLoss, "image without the object of a kernel");
+      Job job;
+      job.artifact = artifact;
+      job.loaded.origin = origin;
+      TW_RETURN_IF_ERROR(load_kernel(session, job));
+      known->second = std::move(job.loaded);
+    }
+    all.push_back(known->second);
+  }
+  return all;
+}
+
+}  // namespace tilewright
