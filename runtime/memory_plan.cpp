@@ -92,6 +92,13 @@ class AccessPair {
       if (load_at >= store_at || loaded.shape != stored.shape || !same_index(load->access, store->access))
         return false;
     }
+    // Loads may be carried out as late as their users: nothing but stores of the same tile shape, which are
+    // made together, may follow.
+    for (size_t next = static_cast<size_t>(store_at); next < kernel.body.body.size(); ++next) {
+      const tile::Instruction& each = kernel.body.body[next];
+      if (each.opcode != tile::Opcode::Store || each.store != tile::StoreKind::Set) return false;
+      if (kernel.type(each.operands[0]).shape != stored.shape) return false;
+    }
     return true;
   }
 

@@ -24,9 +24,17 @@ TileEmitter::TileEmitter(const tile::Kernel& kernel, EmitContext context, llvm::
     scopes_.push_back(metadata.createAnonymousAliasScope(scope_domain_, "buffer"));
     all.push_back(scopes_.back());
   }
+  auto may_share = [&](size_t a, size_t b) {
+    if (a >= kernel.params.size() || b >= kernel.params.size()) return false;
+    const tile::Param &x = kernel.params[a], &y = kernel.params[b];
+    return x.mode != y.mode && x.dtype == y.dtype && x.dims == y.dims;
+  };
   for (size_t i = 0; i <= kernel.params.size(); ++i) {
-    std::vector<llvm::Metadata*> others = all;
-    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    // An output may be written over an input of its type: such a pair is not told apart.
+    std::vector<llvm::Metadata*> others;
+    for (size_t k = 0; k <= kernel.params.size(); ++k) {
+      if (k != i && !may_share(i, k)) others.push_back(all[k]);
+    }
     other_scopes_.push_back(llvm::MDNode::get(b_.getContext(), others));
   }
 }

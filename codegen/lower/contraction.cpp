@@ -94,13 +94,17 @@ class Contraction {
     lowering.preset(node_.results[0], *domain.map_of(dims), kernel_.reshape(product, shape));
     std::vector<ValueId> roots = group.roots;
     std::sort(roots.begin(), roots.end());
+    std::vector<ValueId> tiles;
     for (ValueId root : roots) {
       IndexMap map = *domain.map_of(group.root_dims.at(root.index));
       ValueId tile = lowering.lower(root, map);
       TW_RETURN_IF_ERROR(lowering.status());
-      tile = kernel_.broadcast(tile, lowering.tile_shape(map), axis_list);
-      kernel_.store(tile,
-                    lowering.access(builder_.buffer_of(root), graph_.type(root), map, AccessMode::Write));
+      tiles.push_back(kernel_.broadcast(tile, lowering.tile_shape(map), axis_list));
+    }
+    for (size_t i = 0; i < roots.size(); ++i) {
+      IndexMap map = *domain.map_of(group.root_dims.at(roots[i].index));
+      kernel_.store(tiles[i], lowering.access(builder_.buffer_of(roots[i]), graph_.type(roots[i]), map,
+                                              AccessMode::Write));
     }
     std::vector<uint32_t> nodes{id_.index};
     std::string description = "dot_general";

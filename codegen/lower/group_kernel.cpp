@@ -126,43 +126,53 @@ class GroupKernel {
     return -1;
   }
 
+  // All roots are computed before the first is stored, the small ones (row statistics) stored first: an
+  // output may then take the memory of an input that it replaces.
   Status store_roots(TileLowering& lowering) {
-    std::vector<ValueId> looped_roots;
-    // Producers first: a root that another root reads is computed once.
-    std::vector<ValueId> roots = group_.roots;
-    std::sort(roots.begin(), roots.end(), [](ValueId a, ValueId b) { return a.index < b.index; });
-    for (ValueId root : roots) {
-      IndexMap map = *domain_.map_of(group_.root_dims.at(root.index));
-      if (lowering.varies_in_loops(map)) {
-        lowering.hoist(root, map);
-        looped_roots.push_back(root);
-      } else {
-        store(lowering, root, map);
-      }
-      TW_RETURN_IF_ERROR(lowering.status());
+    std::vector<Root> plain, looped;
+    for (ValueId root : group_.roots) {
+      Root each{root, *domain_.map_of(group_.root_dims.at(root.index)), {}};
+      (lowering.varies_in_loops(each.map) ? looped : plain).push_back(std::move(each));
     }
-    if (looped_roots.empty()) return Status::ok();
-    std::vector<int> looped;
+    for (Root& root : looped) lowering.hoist(root.value, root.map);
+    TW_RETURN_IF_ERROR(store_all(lowering, plain));
+    if (looped.empty()) return Status::ok();
+    std::vector<int> axes;
     for (size_t i = 0; i < lowering.axes().size(); ++i) {
-      if (lowering.axes()[i].kind == AxisKind::Looped) looped.push_back(static_cast<int>(i));
+      if (lowering.axes()[i].kind == AxisKind::Looped) axes.push_back(static_cast<int>(i));
     }
-    lowering.open_loops(looped, {});
-    for (ValueId root : looped_roots) {
-      store(lowering, root, *domain_.map_of(group_.root_dims.at(root.index)));
-      TW_RETURN_IF_ERROR(lowering.status());
-    }
+    lowering.open_loops(axes, {});
+    TW_RETURN_IF_ERROR(store_all(lowering, looped));
     lowering.close_loops({});
     return lowering.status();
   }
 
-  void store(TileLowering& lowering, ValueId root, const IndexMap& map) {
-    ValueId tile = lowering.lower(root, map);
-    if (!lowering.status().is_ok()) return;
+  struct Root {
+    ValueId value;
+    IndexMap map;
+    ValueId tile;
+  };
+
+  Status store_all(TileLowering& lowering, std::vector<Root>& roots) {
+    // Producers first: a root that another root reads is computed once.
+    std::sort(roots.begin(), roots.end(), [](const Root& a, const Root& b) { return a.value < b.value; });
     Ints axes;
     for (size_t i = 0; i < lowering.axes().size(); ++i) axes.push_back(static_cast<int64_t>(i));
-    tile = kernel_.broadcast(tile, lowering.tile_shape(map), axes);
-    kernel_.store(tile, lowering.access(builder_.buffer_of(root), builder_.graph().type(root), map,
-                                        tile::AccessMode::Write));
+    for (Root& root : roots) {
+      root.tile = lowering.lower(root.value, root.map);
+      TW_RETURN_IF_ERROR(lowering.status());
+      root.tile = kernel_.broadcast(root.tile, lowering.tile_shape(root.map), axes);
+    }
+    std::stable_sort(roots.begin(), roots.end(), [&](const Root& a, const Root& b) {
+      return kernel_.type(a.tile).elements() < kernel_.type(b.tile).elements();
+    });
+    for (const Root& root : roots) {
+      const TensorType& type = builder_.graph().type(root.value);
+      tile::Access access =
+          lowering.access(builder_.buffer_of(root.value), type, root.map, tile::AccessMode::Write);
+      kernel_.store(root.tile, std::move(access));
+    }
+    return Status::ok();
   }
 
   std::string description() const {
