@@ -142,7 +142,12 @@ Value* call_outlined(EmitContext& context, const std::string& name, llvm::Type* 
     EmitContext inner{context.module, builder, context.limits, context.precision};
     std::vector<Value*> parameters;
     for (llvm::Argument& argument : function->args()) parameters.push_back(&argument);
-    builder.CreateRet(body(inner, parameters));
+    Value* value = body(inner, parameters);
+    if (value) {
+      builder.CreateRet(value);
+    } else {
+      builder.CreateRetVoid();
+    }
   }
   std::vector<Value*> values(arguments.begin(), arguments.end());
   llvm::CallInst* call = context.builder.CreateCall(function, values);

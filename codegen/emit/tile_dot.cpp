@@ -1,4 +1,5 @@
-// Dot: register blocks over tiles in scratch memory.
+// Dot: any dimension numbers as matrix products over one axis of rows, of columns and of depth, inside loops
+// over the other axes.
 #include <algorithm>
 
 #include "base/text.h"
@@ -8,24 +9,131 @@ namespace tilewright {
 
 using tile::Instruction;
 
-// The tile in scratch in the accumulator's type: narrow operands are widened while they are copied.
-ScratchTile TileEmitter::widened(ValueId value, DType dtype) {
+namespace {
+
+bool contains(const Ints& list, size_t axis) {
+  return std::find(list.begin(), list.end(), static_cast<int64_t>(axis)) != list.end();
+}
+
+// The axes of a dot by role.  Pairs of lhs and rhs axes for batch and depth; result axes go with batch and
+// free ones.
+struct DotAxes {
+  Ints lhs_free, rhs_free;
+  int rows = -1, columns = -1,
+      depth = -1;  // the axis of the product: of lhs, of rhs, of the list of contracted pairs
+};
+
+DotAxes find_axes(const tile::DotDims& dims, const std::vector<int64_t>& lhs,
+                  const std::vector<int64_t>& rhs) {
+  DotAxes axes;
+  for (size_t i = 0; i < lhs.size(); ++i) {
+    if (!contains(dims.lhs_batch, i) && !contains(dims.lhs_contract, i))
+      axes.lhs_free.push_back(static_cast<int64_t>(i));
+  }
+  for (size_t i = 0; i < rhs.size(); ++i) {
+    if (!contains(dims.rhs_batch, i) && !contains(dims.rhs_contract, i))
+      axes.rhs_free.push_back(static_cast<int64_t>(i));
+  }
+  auto last_long = [](const Ints& list, const std::vector<int64_t>& shape) {
+    int best = -1;
+    for (int64_t axis : list) {
+      if (best < 0 || shape[static_cast<size_t>(axis)] > 1) best = static_cast<int>(axis);
+    }
+    return best;
+  };
+  axes.rows = last_long(axes.lhs_free, lhs);
+  axes.columns = last_long(axes.rhs_free, rhs);
+  for (size_t i = 0; i < dims.lhs_contract.size(); ++i) {
+    auto size = [&](size_t pair) { return lhs[static_cast<size_t>(dims.lhs_contract[pair])]; };
+    if (axes.depth < 0 || size(i) > size(static_cast<size_t>(axes.depth))) axes.depth = static_cast<int>(i);
+  }
+  return axes;
+}
+
+int64_t size_of(const std::vector<int64_t>& shape, int axis) {
+  return axis < 0 ? 1 : shape[static_cast<size_t>(axis)];
+}
+
+}  // namespace
+
+ScratchTile TileEmitter::kept_tile(ValueId value) {
   auto known = scratch_tiles_.find(value.index);
-  if (known != scratch_tiles_.end() && type(value).dtype == dtype) return known->second;
-  ScratchTile tile = new_scratch(tile::TileType{dtype, type(value).shape});
-  const std::vector<int64_t>& shape = type(value).shape;
-  DType from = type(value).dtype;
-  for_points(shape, last_axis(shape), {}, Reads{{value}, {}}, [&](const Point& point) {
-    Value* element = eval(value, point);
-    if (from != dtype) element = emit_convert(context_, element, from, dtype);
-    write_scratch_as(tile, dtype, point, element);
-  });
+  if (known != scratch_tiles_.end()) return known->second;
+  ScratchTile tile = new_scratch(type(value));
+  fill_tiles({value}, {tile});
   return tile;
+}
+
+// A load whose block can be read where it lies: affine, and outside the buffer only past the end of one axis
+// a dim, where it gives zeros.
+bool TileEmitter::view_of_load(ValueId value, TileView& view) {
+  const Instruction* load = definition_[value.index];
+  if (!load || load->opcode != tile::Opcode::Load || scratch_tiles_.count(value.index)) return false;
+  const tile::Param& param = kernel_.params[load->access.param];
+  const std::vector<int64_t>& shape = type(value).shape;
+  if (param.mode != tile::AccessMode::Read || param.dtype == DType::Bool) return false;
+  bool proven = proven_inside(load->access, shape);
+  if (!proven && (load->literal.f != 0 || load->literal.i != 0)) return false;
+  view.dtype = param.dtype;
+  view.scope = load->access.param;
+  view.strides.assign(shape.size(), i64(0));
+  view.sizes.clear();
+  for (int64_t size : shape) view.sizes.push_back(i64(size));
+  Value* offset = i64(0);
+  const ParamInfo& info = params_[load->access.param];
+  std::vector<std::pair<size_t, Dim>> ends;
+  for (size_t d = 0; d < load->access.index.size(); ++d) {
+    const tile::DimIndex& index = load->access.index[d];
+    if (index.tile.is_valid()) return false;
+    for (const tile::AxisTerm& term : index.terms) {
+      if (term.coefficient < 1) return false;
+    }
+    if (proven || shape.empty()) continue;
+    if (index.base.range(ranges_).min < 0) return false;
+    Dim last = index.base;
+    for (const tile::AxisTerm& term : index.terms)
+      last = last + Dim(term.coefficient * (shape[term.axis] - 1));
+    if ((param.dims[d] - last).range(ranges_).min >= 1) continue;
+    if (index.terms.size() != 1 || index.terms[0].coefficient != 1) return false;
+    ends.emplace_back(static_cast<size_t>(index.terms[0].axis), param.dims[d] - index.base);
+  }
+  for (const auto& [axis, end] : ends) {
+    Value* left = dim(Dim::max(Dim::min(end, Dim(shape[axis])), Dim(0)));
+    view.sizes[axis] = b_.CreateSelect(b_.CreateICmpSLT(left, view.sizes[axis]), left, view.sizes[axis]);
+  }
+  for (size_t d = 0; d < load->access.index.size(); ++d) {
+    const tile::DimIndex& index = load->access.index[d];
+    offset = b_.CreateAdd(offset, b_.CreateMul(dim(index.base), info.strides[d]));
+    for (const tile::AxisTerm& term : index.terms) {
+      size_t axis = static_cast<size_t>(term.axis);
+      view.strides[axis] =
+          b_.CreateAdd(view.strides[axis], b_.CreateMul(i64(term.coefficient), info.strides[d]));
+    }
+  }
+  view.data = element_pointer(info.data, view.dtype, offset);
+  return true;
+}
+
+TileEmitter::TileView TileEmitter::view_of(ValueId value) {
+  TileView view;
+  if (view_of_load(value, view)) return view;
+  ScratchTile tile = kept_tile(value);
+  const std::vector<int64_t>& shape = type(value).shape;
+  view.dtype = type(value).dtype;
+  view.data = tile.data;
+  view.is_padded = true;
+  view.scope = static_cast<int>(kernel_.params.size());
+  view.sizes.clear();
+  view.strides.clear();
+  for (size_t i = 0; i < shape.size(); ++i) {
+    view.sizes.push_back(i64(shape[i]));
+    view.strides.push_back(i64(tile.strides[i]));
+  }
+  return view;
 }
 
 void TileEmitter::emit_dot(const Instruction& instruction) {
   ValueId acc_value = instruction.operands[2];
-  DType dtype = type(acc_value).dtype;
   ScratchTile acc;
   auto known = scratch_tiles_.find(acc_value.index);
   bool alone = sinks_[acc_value.index].size() == 1;
@@ -35,160 +143,116 @@ void TileEmitter::emit_dot(const Instruction& instruction) {
     acc = new_scratch(type(acc_value));
     fill_tiles({acc_value}, {acc});
   }
-  ScratchTile a = widened(instruction.operands[0], dtype), b = widened(instruction.operands[1], dtype);
+  TileView lhs = view_of(instruction.operands[0]), rhs = view_of(instruction.operands[1]);
   scratch_tiles_[instruction.results[0].index] = acc;
-  const tile::DotDims plain{{1}, {0}, {}, {}};
-  const std::vector<int64_t>&left = type(instruction.operands[0]).shape,
-        &right = type(instruction.operands[1]).shape;
-  bool floating = dtype == DType::F32 || dtype == DType::F64;
-  if (!(instruction.dot == plain) || left.size() != 2 || right.size() != 2 || !floating) {
-    emit_plain_dot(instruction, a, b, acc);
-    return;
-  }
-  int64_t rows = left[0], depth = left[1], columns = right[1];
-  int64_t width = context_.limits.vector_bytes / dtype_bytes(dtype);
-  unsigned lanes = static_cast<unsigned>(std::max<int64_t>(1, width));
-  while (lanes > 1 && static_cast<int64_t>(lanes / 2) >= columns) lanes /= 2;
-  if (columns <= 16 && columns % lanes != 0) {  // short rows are not padded
-    emit_plain_dot(instruction, a, b, acc);
-    return;
-  }
-  int64_t registers = context_.limits.vector_registers;
-  int64_t vectors = 2, block_rows = registers >= 32 ? 14 : registers >= 16 && lanes > 1 ? 6 : 4;
-  if (instruction.micro.size() == 2) {
-    block_rows = instruction.micro[0];
-    vectors = std::max<int64_t>(1, instruction.micro[1] / lanes);
-  }
-  int64_t all_vectors = (columns + lanes - 1) / lanes;
-  auto row_blocks = [&](Value* column, int64_t count) {
-    int64_t whole = rows / block_rows * block_rows;
-    if (whole > 0) {
-      for_loop(i64(0), i64(whole), i64(block_rows), [&](Value* row) {
-        emit_block_product(a, b, acc, dtype, depth, row, block_rows, column, count, lanes);
-      });
-    }
-    if (rows > whole)
-      emit_block_product(a, b, acc, dtype, depth, i64(whole), rows - whole, column, count, lanes);
-  };
-  int64_t whole = all_vectors / vectors * vectors;
-  if (whole > 0) {
-    for_loop(i64(0), i64(whole * lanes), i64(vectors * lanes),
-             [&](Value* column) { row_blocks(column, vectors); });
-  }
-  if (all_vectors > whole) row_blocks(i64(whole * lanes), all_vectors - whole);
+  emit_products(instruction, lhs, rhs, acc);
 }
 
-void TileEmitter::emit_block_product(const ScratchTile& a, const ScratchTile& b, const ScratchTile& acc,
-                                     DType dtype, int64_t depth, Value* row, int64_t rows, Value* column,
-                                     int64_t vectors, unsigned lanes) {
-  llvm::Type* element = register_type(context_, dtype, 0);
-  llvm::Type* vector =
-      lanes > 1 ? static_cast<llvm::Type*>(llvm::FixedVectorType::get(element, lanes)) : element;
-  auto align = llvm::Align(static_cast<uint64_t>(dtype_bytes(dtype)));
-  int scope = static_cast<int>(kernel_.params.size());
-  auto acc_pointer = [&](int64_t r, int64_t v) {
-    Value* offset = b_.CreateAdd(b_.CreateMul(b_.CreateAdd(row, i64(r)), i64(acc.strides[0])),
-                                 b_.CreateAdd(column, i64(v * lanes)));
-    return b_.CreateGEP(element, acc.data, offset);
-  };
-  // Sums are carried as phis, so that they stay in registers whatever passes run.
-  std::vector<Value*> sums;
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t v = 0; v < vectors; ++v)
-      sums.push_back(b_.CreateAlignedLoad(vector, acc_pointer(r, v), align));
-  }
-  llvm::BasicBlock* before = b_.GetInsertBlock();
-  auto* loop = llvm::BasicBlock::Create(b_.getContext(), "depth", function_);
-  auto* after = llvm::BasicBlock::Create(b_.getContext(), "sums", function_);
-  b_.CreateBr(loop);
-  b_.SetInsertPoint(loop);
-  llvm::PHINode* k = b_.CreatePHI(b_.getInt64Ty(), 2);
-  k->addIncoming(i64(0), before);
-  std::vector<llvm::PHINode*> carried;
-  for (Value* sum : sums) {
-    carried.push_back(b_.CreatePHI(vector, 2));
-    carried.back()->addIncoming(sum, before);
-  }
-  std::vector<Value*> columns_of_b;
-  Value* b_row = b_.CreateAdd(b_.CreateMul(k, i64(b.strides[0])), column);
-  for (int64_t v = 0; v < vectors; ++v) {
-    llvm::LoadInst* load = b_.CreateAlignedLoad(
-        vector, b_.CreateGEP(element, b.data, b_.CreateAdd(b_row, i64(v * lanes))), align);
-    tag_param(load, scope);
-    columns_of_b.push_back(load);
-  }
-  std::vector<Value*> next;
-  for (int64_t r = 0; r < rows; ++r) {
-    Value* offset = b_.CreateAdd(b_.CreateMul(b_.CreateAdd(row, i64(r)), i64(a.strides[0])),
-                                 b_.CreateMul(k, i64(a.strides[1])));
-    Value* scalar = b_.CreateAlignedLoad(element, b_.CreateGEP(element, a.data, offset), align);
-    Value* repeated = lanes > 1 ? b_.CreateVectorSplat(lanes, scalar) : scalar;
-    for (int64_t v = 0; v < vectors; ++v) {
-      Value* sum = carried[static_cast<size_t>(r * vectors + v)];
-      if (context_.limits.has_fma) {
-        next.push_back(b_.CreateIntrinsic(llvm::Intrinsic::fma, {vector}, {repeated, columns_of_b[v], sum}));
-      } else {
-        next.push_back(b_.CreateFAdd(b_.CreateFMul(repeated, columns_of_b[v]), sum));
-      }
-    }
-  }
-  Value* k_next = b_.CreateAdd(k, i64(1));
-  k->addIncoming(k_next, loop);
-  for (size_t i = 0; i < next.size(); ++i) carried[i]->addIncoming(next[i], loop);
-  b_.CreateCondBr(b_.CreateICmpSLT(k_next, i64(depth)), loop, after);
-  b_.SetInsertPoint(after);
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t v = 0; v < vectors; ++v) {
-      b_.CreateAlignedStore(next[static_cast<size_t>(r * vectors + v)], acc_pointer(r, v), align);
-    }
-  }
-}
-
-// Any dimension numbers and types, an element at a time.
-void TileEmitter::emit_plain_dot(const Instruction& instruction, const ScratchTile& a, const ScratchTile& b,
-                                 const ScratchTile& acc) {
+// Loops over all axes but those of the product.
+void TileEmitter::emit_products(const Instruction& instruction, const TileView& lhs, const TileView& rhs,
+                                const ScratchTile& acc) {
   const tile::DotDims& dims = instruction.dot;
   const std::vector<int64_t>&left = type(instruction.operands[0]).shape,
         &right = type(instruction.operands[1]).shape;
-  const std::vector<int64_t>& out = type(instruction.results[0]).shape;
-  DType dtype = type(instruction.results[0]).dtype;
-  auto contains = [](const Ints& list, size_t axis) {
-    return std::find(list.begin(), list.end(), static_cast<int64_t>(axis)) != list.end();
+  DotAxes axes = find_axes(dims, left, right);
+  size_t batches = dims.lhs_batch.size();
+  struct Step {
+    int64_t size;
+    int lhs = -1, rhs = -1, result = -1;
   };
-  std::vector<int64_t> walk;
-  for (int64_t axis : dims.lhs_contract) walk.push_back(left[axis]);
-  ValueId result = instruction.results[0];
-  auto pointer = [&](const ScratchTile& tile, const std::vector<Value*>& index) {
-    Value* offset = i64(0);
-    for (size_t i = 0; i < index.size(); ++i)
-      offset = b_.CreateAdd(offset, b_.CreateMul(index[i], i64(tile.strides[i])));
-    return element_pointer(tile.data, dtype, offset);
+  std::vector<Step> steps;
+  for (size_t i = 0; i < batches; ++i) {
+    steps.push_back({left[dims.lhs_batch[i]], static_cast<int>(dims.lhs_batch[i]),
+                     static_cast<int>(dims.rhs_batch[i]), static_cast<int>(i)});
+  }
+  int rows_result = -1;
+  for (size_t i = 0; i < axes.lhs_free.size(); ++i) {
+    int axis = static_cast<int>(axes.lhs_free[i]), result = static_cast<int>(batches + i);
+    if (axis == axes.rows) {
+      rows_result = result;
+    } else {
+      steps.push_back({left[axis], axis, -1, result});
+    }
+  }
+  for (size_t i = 0; i < axes.rhs_free.size(); ++i) {
+    int axis = static_cast<int>(axes.rhs_free[i]),
+        result = static_cast<int>(batches + axes.lhs_free.size() + i);
+    if (axis != axes.columns) steps.push_back({right[axis], -1, axis, result});
+  }
+  for (size_t i = 0; i < dims.lhs_contract.size(); ++i) {
+    if (static_cast<int>(i) == axes.depth) continue;
+    steps.push_back({left[dims.lhs_contract[i]], static_cast<int>(dims.lhs_contract[i]),
+                     static_cast<int>(dims.rhs_contract[i]), -1});
+  }
+  Product product;
+  product.dtype = type(instruction.results[0]).dtype;
+  product.micro = instruction.micro;
+  int lhs_depth = axes.depth < 0 ? -1 : static_cast<int>(dims.lhs_contract[axes.depth]);
+  int rhs_depth = axes.depth < 0 ? -1 : static_cast<int>(dims.rhs_contract[axes.depth]);
+  product.rows = size_of(left, axes.rows);
+  product.columns = size_of(right, axes.columns);
+  product.depth = size_of(left, lhs_depth);
+  auto side = [&](const TileView& view, int row, int depth) {
+    MatrixView out;
+    out.dtype = view.dtype;
+    out.data = view.data;
+    out.row = row < 0 ? i64(0) : view.strides[row];
+    out.depth = depth < 0 ? i64(0) : view.strides[depth];
+    out.rows = row < 0 ? i64(1) : view.sizes[row];
+    out.is_padded = view.is_padded;
+    return out;
   };
-  for_points(out, -1, {}, {}, [&](const Point& at) {
-    std::vector<Value*> l(left.size()), r(right.size());
-    size_t position = 0;
-    for (size_t i = 0; i < dims.lhs_batch.size(); ++i) {
-      l[dims.lhs_batch[i]] = r[dims.rhs_batch[i]] = at.axis[position++];
+  product.lhs = side(lhs, axes.rows, lhs_depth);
+  product.rhs = side(rhs, axes.columns, rhs_depth);
+  Value* lhs_steps = lhs_depth < 0 ? i64(1) : lhs.sizes[lhs_depth];
+  Value* rhs_steps = rhs_depth < 0 ? i64(1) : rhs.sizes[rhs_depth];
+  product.steps = lhs_steps == rhs_steps
+                      ? lhs_steps
+                      : b_.CreateSelect(b_.CreateICmpSLT(lhs_steps, rhs_steps), lhs_steps, rhs_steps);
+  product.sums = acc.data;
+  product.sums_row = rows_result < 0 ? 0 : acc.strides[rows_result];
+  if (product.columns == 1 && product.rows > 1) {  // a column is contiguous: the sides change places
+    std::swap(product.lhs, product.rhs);
+    std::swap(product.rows, product.columns);
+    product.sums_row = 0;
+  }
+  llvm::Type* element = register_type(context_, product.dtype, 0);
+  std::function<void(size_t, const Product&)> nest = [&](size_t level, const Product& at) {
+    if (level == steps.size()) {
+      emit_product(context_, at, [&](int64_t bytes) { return new_scratch_bytes(bytes); });
+      return;
     }
-    for (size_t i = 0; i < left.size(); ++i) {
-      if (!contains(dims.lhs_batch, i) && !contains(dims.lhs_contract, i)) l[i] = at.axis[position++];
+    const Step& step = steps[level];
+    bool swapped = size_of(right, axes.columns) == 1 && size_of(left, axes.rows) > 1;
+    auto body = [&](Value* index) {
+      Product inner = at;
+      MatrixView& from_lhs = swapped ? inner.rhs : inner.lhs;
+      MatrixView& from_rhs = swapped ? inner.lhs : inner.rhs;
+      auto move = [&](MatrixView& view, const TileView& tile, int axis) {
+        if (axis >= 0)
+          view.data = element_pointer(view.data, view.dtype, b_.CreateMul(index, tile.strides[axis]));
+      };
+      move(from_lhs, lhs, step.lhs);
+      move(from_rhs, rhs, step.rhs);
+      if (step.result >= 0) {
+        inner.sums = b_.CreateGEP(element, inner.sums, b_.CreateMul(index, i64(acc.strides[step.result])));
+      }
+      nest(level + 1, inner);
+    };
+    Value* end = i64(step.size);
+    auto cut = [&](const TileView& tile, int axis) {
+      if (axis < 0 || tile.sizes[axis] == end) return;
+      end = b_.CreateSelect(b_.CreateICmpSLT(tile.sizes[axis], end), tile.sizes[axis], end);
+    };
+    cut(lhs, step.lhs);
+    cut(rhs, step.rhs);
+    if (step.size == 1 && end == i64(1)) {
+      body(i64(0));
+    } else {
+      for_loop(i64(0), end, i64(1), body);
     }
-    for (size_t i = 0; i < right.size(); ++i) {
-      if (!contains(dims.rhs_batch, i) && !contains(dims.rhs_contract, i)) r[i] = at.axis[position++];
-    }
-    Point start;
-    start.axis.assign(walk.size(), i64(0));
-    for_points_at(start, walk, -1, {}, {}, [&](const Point& step) {
-      for (size_t i = 0; i < walk.size(); ++i)
-        l[dims.lhs_contract[i]] = r[dims.rhs_contract[i]] = step.axis[i];
-      llvm::Type* stored = storage_type(context_, dtype, 0);
-      Value* x = to_register(context_, dtype, b_.CreateLoad(stored, pointer(a, l)));
-      Value* y = to_register(context_, dtype, b_.CreateLoad(stored, pointer(b, r)));
-      Value* sum = read_scratch(acc, result, at);
-      Value* product = emit_binary(context_, Op::Multiply, x, y, dtype);
-      write_scratch(acc, result, at, emit_binary(context_, Op::Add, sum, product, dtype));
-    });
-  });
+  };
+  nest(0, product);
 }
 
 }  // namespace tilewright

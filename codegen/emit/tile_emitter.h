@@ -13,6 +13,7 @@
 
 #include "codegen/emit/elementwise.h"
 #include "codegen/emit/emit.h"
+#include "codegen/emit/product.h"
 
 namespace tilewright {
 
@@ -103,6 +104,7 @@ class TileEmitter {
   void materialise(ValueId value);
   ScratchTile& scratch_of(ValueId value);
   ScratchTile new_scratch(const tile::TileType& type);
+  Value* new_scratch_bytes(int64_t bytes);
   static std::vector<int64_t> dense_strides(const std::vector<int64_t>& shape);
   void write_scratch(const ScratchTile& tile, ValueId value, const Point& point, Value* data);
   void write_scratch_as(const ScratchTile& tile, DType dtype, const Point& point, Value* data);
@@ -154,13 +156,19 @@ class TileEmitter {
 
   // ---- contractions (tile_dot.cpp) ----
   void emit_dot(const tile::Instruction& instruction);
-  void emit_plain_dot(const tile::Instruction& instruction, const ScratchTile& a, const ScratchTile& b,
-                      const ScratchTile& acc);
-  // acc[rows, columns] += a[rows, depth] * b[depth, columns] in registers; rows and columns are of the block.
-  void emit_block_product(const ScratchTile& a, const ScratchTile& b, const ScratchTile& acc, DType dtype,
-                          int64_t depth, Value* row, int64_t rows, Value* column, int64_t vectors,
-                          unsigned lanes);
-  ScratchTile widened(ValueId value, DType dtype);
+  // A tile where it lies, in a buffer or in scratch.
+  struct TileView {
+    DType dtype = DType::F32;
+    Value* data = nullptr;
+    std::vector<Value*> strides, sizes;  // sizes: that exist
+    bool is_padded = false;
+    int scope = 0;
+  };
+  TileView view_of(ValueId value);
+  bool view_of_load(ValueId value, TileView& view);
+  ScratchTile kept_tile(ValueId value);
+  void emit_products(const tile::Instruction& instruction, const TileView& lhs, const TileView& rhs,
+                     const ScratchTile& acc);
 
   void fail(Status status) {
     if (status_.is_ok()) status_ = std::move(status);

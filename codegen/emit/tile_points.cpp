@@ -178,16 +178,26 @@ Point TileEmitter::operand_point(const Instruction& instruction, ValueId operand
   return out;
 }
 
+llvm::Value* TileEmitter::new_scratch_bytes(int64_t bytes) {
+  Value* data =
+      b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), scratch_, static_cast<uint64_t>(scratch_bytes_));
+  scratch_bytes_ += (bytes + 127) / 64 * 64;
+  return data;
+}
+
 ScratchTile TileEmitter::new_scratch(const tile::TileType& tile_type) {
   ScratchTile tile;
-  // Rows are padded to whole vectors, so that a row's vectors are aligned.
+  // Rows are padded to whole vectors, so that a row's vectors stay inside it.
   std::vector<int64_t> shape = tile_type.shape;
-  if (!shape.empty() && shape.back() > kLanes) shape.back() = (shape.back() + kLanes - 1) / kLanes * kLanes;
+  if (int axis = last_axis(shape); axis >= 0) {
+    int64_t& row = shape[axis];
+    row = row > kLanes ? (row + kLanes - 1) / kLanes * kLanes
+                       : static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(row)));
+  }
   tile.strides = dense_strides(shape);
   int64_t elements = 1;
   for (int64_t size : shape) elements *= size;
-  tile.data = b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), scratch_, static_cast<uint64_t>(scratch_bytes_));
-  scratch_bytes_ += (elements * dtype_bytes(tile_type.dtype) + 127) / 64 * 64;
+  tile.data = new_scratch_bytes((elements + kLanes) * dtype_bytes(tile_type.dtype));
   return tile;
 }
 
