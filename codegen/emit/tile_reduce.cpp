@@ -1,10 +1,10 @@
 // Reductions and scans.
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "base/text.h"
 #include "codegen/emit/tile_emitter.h"
-#include "ir/reference/scalar.h"
 
 namespace tilewright {
 
@@ -25,15 +25,22 @@ Op op_of(Combine combine) {
   }
 }
 
-Op reduction_of(Combine combine) {
+// What a combine starts from: combining it with x gives x.
+tile::Literal identity_of(Combine combine, DType dtype) {
+  const bool floating = is_float(dtype);
+  const int bits = static_cast<int>(dtype_bytes(dtype)) * 8;
+  const bool is_signed = is_signed_integer(dtype);
+  const int64_t least = is_signed ? static_cast<int64_t>(~uint64_t{0} << (bits - 1)) : 0;
+  const int64_t largest =
+      is_signed ? ~least : static_cast<int64_t>(bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   switch (combine) {
-    case Combine::Product: return Op::ReduceProduct;
-    case Combine::Max: return Op::ReduceMax;
-    case Combine::Min: return Op::ReduceMin;
-    case Combine::And: return Op::ReduceAnd;
-    case Combine::Or: return Op::ReduceOr;
-    case Combine::Xor: return Op::ReduceXor;
-    default: return Op::ReduceSum;
+    case Combine::Product: return floating ? tile::Literal{1, 0} : tile::Literal{0, 1};
+    case Combine::Max: return floating ? tile::Literal{-kInfinity, 0} : tile::Literal{0, least};
+    case Combine::Min:
+      return floating ? tile::Literal{kInfinity, 0} : tile::Literal{0, dtype == DType::Bool ? 1 : largest};
+    case Combine::And: return tile::Literal{0, dtype == DType::Bool ? 1 : -1};
+    default: return tile::Literal{0, 0};
   }
 }
 
@@ -141,8 +148,7 @@ void TileEmitter::emit_reduce(const Instruction& instruction) {
       if (custom) {
         identity = llvm::Constant::getNullValue(cells[i]->getAllocatedType());
       } else {
-        Scalar scalar = reduction_identity(reduction_of(instruction.combine), dtypes[i]);
-        identity = splat(literal(tile::Literal{scalar.f, scalar.i}, dtypes[i]), lanes);
+        identity = splat(literal(identity_of(instruction.combine, dtypes[i]), dtypes[i]), lanes);
       }
       b_.CreateStore(identity, cells[i]);
     }

@@ -61,6 +61,9 @@ std::optional<int> alias_operand(const Graph& graph, const Node& node, int resul
   if (node.op == Op::OptimizationBarrier) return result;
   if (node.info().kind == OpKind::Collective && !node.operands.empty()) {
     // A group of one rank: the value itself.
+    if (node.op == Op::CollectivePermute &&
+        AttributeReader(node.op, node.attributes).get_ints("pairs") != Ints{0, 0})
+      return std::nullopt;
     bool same = graph.type(node.operands[0]) == graph.type(node.results[0]);
     if (same && AttributeReader(node.op, node.attributes).get_ints("group").size() <= 1) return 0;
   }

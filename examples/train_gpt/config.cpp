@@ -1,5 +1,5 @@
 // Command line of train_gpt.
-#include "config.h"
+#include "examples/train_gpt/config.h"
 
 #include <cstdio>
 #include <cstdlib>

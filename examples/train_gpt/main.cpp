@@ -7,7 +7,7 @@
 #include <exception>
 #include <filesystem>
 
-#include "training.h"
+#include "examples/train_gpt/training.h"
 
 namespace {
 

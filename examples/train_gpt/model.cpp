@@ -1,5 +1,5 @@
 // The graphs of the GPT.
-#include "model.h"
+#include "examples/train_gpt/model.h"
 
 #include <cmath>
 

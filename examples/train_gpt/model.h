@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "config.h"
+#include "examples/train_gpt/config.h"
 #include "tilewright/tilewright.hpp"
 
 struct Parameter {

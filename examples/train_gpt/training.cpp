@@ -1,5 +1,5 @@
 // Batches, checkpoints and the loss curve.
-#include "training.h"
+#include "examples/train_gpt/training.h"
 
 #include <algorithm>
 #include <cmath>

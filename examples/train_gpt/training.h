@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "config.h"
-#include "model.h"
+#include "examples/train_gpt/config.h"
+#include "examples/train_gpt/model.h"
 
 // Parameters, moments and counters; what a checkpoint holds.
 struct TrainingState {
