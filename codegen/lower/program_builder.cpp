@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "codegen/lower/cost.h"
 #include "ir/inference.h"
 
 namespace tilewright {
@@ -128,6 +129,9 @@ void ProgramBuilder::launch_kernel(tile::Kernel kernel, std::vector<BufferId> bu
   launch.kernel = static_cast<int>(program_.kernels.size());
   launch.nodes = nodes;
   KernelEntry entry;
+  const KernelWork work = estimate_work(kernel);
+  entry.flops = work.flops;
+  entry.bytes = work.bytes;
   entry.kernel = std::move(kernel);
   entry.description = std::move(description);
   entry.nodes = std::move(nodes);
