@@ -8,7 +8,9 @@ namespace tilewright::infer {
 std::string operand_text(const NodeView& view, int index) {
   const OpInfo& info = op_info(view.op);
   const OperandInfo& operand = info.operand_at(index, static_cast<int>(view.operands.size()));
-  std::string name = operand.variadic ? cat(operand.name, "[", index, "]") : operand.name;
+  int first =
+      static_cast<int>(&operand - info.operands.data());  // the variadic operand's position in the schema
+  std::string name = operand.variadic ? cat(operand.name, "[", index - first, "]") : operand.name;
   return cat(name, " ", view.operand(index).to_string());
 }
 
