@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "bench/tile/machine_limits.h"
+#include "bench/support/machine_limits.h"
 #include "ir/text.h"
 #include "runtime/compile.h"
 #include "runtime/session.h"
