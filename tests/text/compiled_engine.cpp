@@ -93,6 +93,10 @@ Result<std::vector<OwnedTensor>> run_compiled(const Graph& graph, std::span<cons
     code.function(buffers.data(), scalars.data(), 0, count, scratch.get());
     return Status::ok();
   };
+  options.run_builtin = [&](const BuiltinCall& call) {
+    return target->run_builtin(
+        call, [](int64_t count, int64_t, FunctionRef<void(int64_t, int64_t)> body) { body(0, count); });
+  };
   return run_program(program, graph, inputs, bindings, options);
 }
 
