@@ -24,7 +24,6 @@ class AttributeParser {
         skip_value();
       }
     } while (r_.take(","));
-    if (!good && !r_.lexer.at("}")) return false;
     return r_.expect("}") && good;
   }
 

@@ -67,7 +67,7 @@ ScratchTile TileEmitter::kept_tile(ValueId value) {
 // A load whose block can be read where it lies: affine, and outside the buffer only past the end of one axis
 // a dim, where it gives zeros.
 bool TileEmitter::view_of_load(ValueId value, TileView& view) {
-  const Instruction* load = definition_[value.index];
+  const Instruction* load = plan_.definition(value);
   if (!load || load->opcode != tile::Opcode::Load || scratch_tiles_.count(value.index)) return false;
   const tile::Param& param = kernel_.params[load->access.param];
   const std::vector<int64_t>& shape = type(value).shape;
@@ -89,11 +89,11 @@ bool TileEmitter::view_of_load(ValueId value, TileView& view) {
       if (term.coefficient < 1) return false;
     }
     if (proven || shape.empty()) continue;
-    if (index.base.range(ranges_).min < 0) return false;
+    if (index.base.range(plan_.ranges()).min < 0) return false;
     Dim last = index.base;
     for (const tile::AxisTerm& term : index.terms)
       last = last + Dim(term.coefficient * (shape[term.axis] - 1));
-    if ((param.dims[d] - last).range(ranges_).min >= 1) continue;
+    if ((param.dims[d] - last).range(plan_.ranges()).min >= 1) continue;
     if (index.terms.size() != 1 || index.terms[0].coefficient != 1) return false;
     ends.emplace_back(static_cast<size_t>(index.terms[0].axis), param.dims[d] - index.base);
   }
@@ -136,7 +136,7 @@ void TileEmitter::emit_dot(const Instruction& instruction) {
   ValueId acc_value = instruction.operands[2];
   ScratchTile acc;
   auto known = scratch_tiles_.find(acc_value.index);
-  bool alone = sinks_[acc_value.index].size() == 1;
+  bool alone = plan_.reader_count(acc_value) == 1;
   if (known != scratch_tiles_.end() && alone) {
     acc = known->second;  // nobody else reads the old sums: add in place
   } else {

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "codegen/emit/loops.h"
 
 namespace tilewright {
 
@@ -15,7 +16,7 @@ using tile::Instruction;
 using tile::Opcode;
 
 TileEmitter::TileEmitter(const tile::Kernel& kernel, EmitContext context, llvm::Function* function)
-    : kernel_(kernel), context_(context), b_(context.builder), function_(function) {
+    : kernel_(kernel), context_(context), b_(context.builder), function_(function), plan_(kernel) {
   llvm::MDBuilder metadata(b_.getContext());
   scope_domain_ = metadata.createAnonymousAliasScopeDomain("kernel");
   // One scope a param and one for scratch: buffers that a launch gives to different params do not overlap.
@@ -46,22 +47,7 @@ llvm::AllocaInst* TileEmitter::entry_alloca(llvm::Type* type) {
 }
 
 void TileEmitter::for_loop(Value* from, Value* to, Value* step, const Body& body) {
-  llvm::LLVMContext& llvm = b_.getContext();
-  llvm::BasicBlock* before = b_.GetInsertBlock();
-  auto* head = llvm::BasicBlock::Create(llvm, "head", function_);
-  auto* inner = llvm::BasicBlock::Create(llvm, "body", function_);
-  auto* after = llvm::BasicBlock::Create(llvm, "after", function_);
-  b_.CreateBr(head);
-  b_.SetInsertPoint(head);
-  llvm::PHINode* index = b_.CreatePHI(b_.getInt64Ty(), 2);
-  index->addIncoming(from, before);
-  b_.CreateCondBr(b_.CreateICmpSLT(index, to), inner, after);
-  b_.SetInsertPoint(inner);
-  body(index);
-  Value* next = b_.CreateAdd(index, step);
-  index->addIncoming(next, b_.GetInsertBlock());
-  b_.CreateBr(head);
-  b_.SetInsertPoint(after);
+  emit_loop(b_, from, to, step, body);
 }
 
 void TileEmitter::if_then(Value* condition, const std::function<void()>& body) {
@@ -114,13 +100,11 @@ llvm::Value* TileEmitter::dim(const Dim& value) {
 }
 
 Status TileEmitter::emit() {
-  analyse();
   llvm::Argument *buffers = function_->getArg(0), *scalars = function_->getArg(1);
   scratch_ = function_->getArg(4);
   for (size_t i = 0; i < kernel_.symbols.size(); ++i) {
     Value* address = b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), scalars, i);
     symbols_[kernel_.symbols[i].name] = b_.CreateLoad(b_.getInt64Ty(), address);
-    ranges_.push_back(kernel_.symbols[i]);
   }
   for (size_t i = 0; i < kernel_.params.size(); ++i) {
     const tile::Param& param = kernel_.params[i];
@@ -140,13 +124,7 @@ Status TileEmitter::emit() {
     error_word_ = b_.CreateLoad(b_.getPtrTy(), address);
   }
   std::vector<Value*> sizes;
-  for (size_t i = 0; i < kernel_.grid.size(); ++i) {
-    sizes.push_back(dim(kernel_.grid[i]));
-    Symbol id{tile::grid_symbol(static_cast<int>(i)), 0, INT64_MAX, {}};
-    Interval range = kernel_.grid[i].range(kernel_.symbols);
-    if (range.max != INT64_MAX) id.max = std::max<int64_t>(range.max - 1, 0);
-    ranges_.push_back(std::move(id));
-  }
+  for (const Dim& size : kernel_.grid) sizes.push_back(dim(size));
   for_loop(function_->getArg(2), function_->getArg(3), i64(1), [&](Value* instance) {
     Value* rest = instance;
     for (size_t i = sizes.size(); i-- > 0;) {
@@ -161,17 +139,11 @@ Status TileEmitter::emit() {
 }
 
 Status TileEmitter::emit_block(const tile::Block& block) {
-  std::set<const Instruction*> stored;
-  for (size_t i = 0; i < block.body.size(); ++i) {
-    const Instruction& instruction = block.body[i];
-    if (instruction.opcode == Opcode::Yield) break;
-    if (instruction.opcode == Opcode::Store) {
-      if (stored.count(&instruction)) continue;
-      std::vector<const Instruction*> run = store_run(block, i, *this);
-      emit_stores(run);
-      stored.insert(run.begin(), run.end());
+  for (const TileStep& step : plan_.steps(block)) {
+    if (step.instruction) {
+      TW_RETURN_IF_ERROR(emit_instruction(*step.instruction));
     } else {
-      TW_RETURN_IF_ERROR(emit_instruction(instruction));
+      emit_step(step);
     }
     if (!status_.is_ok()) return status_;
   }
@@ -179,12 +151,8 @@ Status TileEmitter::emit_block(const tile::Block& block) {
 }
 
 Status TileEmitter::emit_instruction(const Instruction& instruction) {
-  if (is_lazy(instruction)) {
-    if (materialised_[instruction.results[0].index]) materialise(instruction.results[0]);
-    return status_;
-  }
   switch (instruction.opcode) {
-    case Opcode::Load: materialise(instruction.results[0]); break;  // of a buffer that the kernel also writes
+    case Opcode::Store: emit_ordered_store(instruction); break;
     case Opcode::Reshape: {
       ScratchTile tile = new_scratch(
           tile::TileType{type(instruction.results[0]).dtype, {type(instruction.results[0]).elements()}});
@@ -223,15 +191,6 @@ Status TileEmitter::emit_for(const Instruction& loop) {
     scratch_tiles_[loop.blocks[0].params[i].index] = tiles[i];
   }
   Value *from = dim(loop.from), *to = dim(loop.to), *step = dim(loop.step);
-  Symbol range{loop.symbol, INT64_MIN, INT64_MAX, {}};
-  range.min = loop.from.range(ranges_).min;
-  Interval end = loop.to.range(ranges_);
-  if (end.max != INT64_MAX) range.max = end.max - 1;
-  if (loop.from.is_constant() && loop.step.is_constant() && end.min == end.max && loop.step.constant() > 0) {
-    int64_t trips = (end.max - loop.from.constant() + loop.step.constant() - 1) / loop.step.constant();
-    range.max = loop.from.constant() + (std::max<int64_t>(trips, 1) - 1) * loop.step.constant();
-  }
-  ranges_.push_back(range);
   Status done;
   for_loop(from, to, step, [&](Value* index) {
     symbols_[loop.symbol] = index;
@@ -239,7 +198,6 @@ Status TileEmitter::emit_for(const Instruction& loop) {
     if (done.is_ok() && !loop.blocks[0].body.empty())
       emit_yield(loop.blocks[0].body.back(), loop.blocks[0].params);
   });
-  ranges_.pop_back();
   return done.is_ok() ? status_ : done;
 }
 
@@ -262,11 +220,11 @@ Status TileEmitter::emit_if(const Instruction& branch) {
 
 bool TileEmitter::reads_moved(ValueId value, const std::set<uint32_t>& params, bool moved) const {
   if (params.count(value.index)) return moved;
-  const Instruction* source = definition_[value.index];
-  if (!source || !is_lazy(*source) || scratch_tiles_.count(value.index)) return false;
+  const Instruction* source = plan_.definition(value);
+  if (!source || !plan_.is_lazy(*source) || scratch_tiles_.count(value.index)) return false;
   bool moves = moved || source->opcode == Opcode::Broadcast || source->opcode == Opcode::Transpose ||
                source->opcode == Opcode::Reshape || source->opcode == Opcode::Load;
-  for (ValueId operand : read_values(*source)) {
+  for (ValueId operand : TilePlan::read_values(*source)) {
     if (reads_moved(operand, params, moves)) return true;
   }
   return false;
@@ -317,7 +275,6 @@ void TileEmitter::emit_load_scalar(const Instruction& instruction) {
   Value* loaded = load_elements(instruction.access.param, at, point, instruction.literal);
   if (param.dtype != DType::I64) loaded = emit_convert(context_, loaded, param.dtype, DType::I64);
   symbols_[instruction.symbol] = loaded;
-  ranges_.push_back(Symbol{instruction.symbol, INT64_MIN, INT64_MAX, {}});
 }
 
 void TileEmitter::emit_report(const Instruction& instruction) {

@@ -14,8 +14,12 @@
 #include "codegen/emit/elementwise.h"
 #include "codegen/emit/emit.h"
 #include "codegen/emit/product.h"
+#include "codegen/emit/tile_plan.h"
 
 namespace tilewright {
+
+// Virtual lanes, the same on every chip: reductions give the same bits everywhere.
+inline constexpr unsigned kLanes = 16;
 
 // Where an element (or a row of lanes) of a tile is.
 struct Point {
@@ -30,6 +34,7 @@ struct Point {
 struct ScratchTile {
   llvm::Value* data = nullptr;
   std::vector<int64_t> strides;  // elements
+  bool is_padded = false;        // whole vectors along the axis of stride 1 may be read and written
 };
 
 class TileEmitter {
@@ -42,16 +47,6 @@ class TileEmitter {
   using Value = llvm::Value;
   using Body = std::function<void(Value*)>;
   using PointBody = std::function<void(const Point&)>;
-
-  // ---- analysis (tile_analysis.cpp) ----
-  void analyse();
-  void collect_definitions(const tile::Block& block, int depth);
-  void find_sinks(const tile::Block& block, int depth);
-  bool is_lazy(const tile::Instruction& instruction) const;
-  // Stores that follow each other with one shape are evaluated together.
-  static std::vector<const tile::Instruction*> store_run(const tile::Block& block, size_t first,
-                                                         const TileEmitter& emitter);
-  static std::vector<ValueId> read_values(const tile::Instruction& instruction);
 
   // ---- skeleton (tile_emitter.cpp) ----
   Status emit_block(const tile::Block& block);
@@ -78,17 +73,37 @@ class TileEmitter {
     std::vector<ValueId> values;
     std::vector<const tile::Instruction*> stores;
   };
+  // Where an axis ends early; the expression tells which accesses end there too.
+  struct Limit {
+    Value* end = nullptr;
+    Dim expression;
+  };
+  using Limits = std::map<int, Limit>;
+  // Points that lie next to each other along the vector axis: one, or as many as the loop is unrolled.
+  using GroupBody = std::function<void(const std::vector<Point>&)>;
   // All points of a shape: outer axes one by one, the vector axis in lanes; `limits` cut axes short.
-  void for_points(const std::vector<int64_t>& shape, int vector_axis, const std::map<int, Value*>& limits,
+  void for_points(const std::vector<int64_t>& shape, int vector_axis, const Limits& limits,
                   const Reads& reads, const PointBody& body);
   // The same from a given point on: axes of size 1 in `shape` stay where they are.
   void for_points_at(const Point& origin, const std::vector<int64_t>& shape, int vector_axis,
-                     const std::map<int, Value*>& limits, const Reads& reads, const PointBody& body);
+                     const Limits& limits, const Reads& reads, const PointBody& body);
+  void for_groups_at(const Point& origin, const std::vector<int64_t>& shape, int vector_axis,
+                     const Limits& limits, const Reads& reads, int unroll, const GroupBody& body);
   // The body at one point, with and without checks where that is decided at run time.
   void run_point(const Reads& reads, const Point& point, const PointBody& body);
   void branch(Value* condition, const std::function<void()>& yes, const std::function<void()>& no);
-  void lane_loop(const std::vector<int64_t>& shape, const std::map<int, Value*>& limits, const Reads& reads,
-                 Point point, const PointBody& body);
+  void lane_loop(const std::vector<int64_t>& shape, const Limits& limits, const Reads& reads, Point point,
+                 int unroll, const GroupBody& body);
+  // Lanes [begin, end) along the vector axis in which every access is inside; null: all of them.
+  struct SafeRange {
+    Value* begin = nullptr;
+    Value* end = nullptr;
+    Value* condition = nullptr;  // of the other axes
+  };
+  void cut_range(const tile::Access& access, const std::vector<int64_t>& shape, const Point& point,
+                 SafeRange& range);
+  SafeRange safe_range(const Reads& reads, const Point& point, Value* extent);
+  static unsigned lane_count(int64_t size);
   static int last_axis(const std::vector<int64_t>& shape);
   Value* eval(ValueId value, const Point& point);
   Value* eval_fresh(ValueId value, const Point& point);
@@ -98,11 +113,8 @@ class TileEmitter {
   Value* eval_rng(const tile::Instruction& instruction, const Point& point);
   Value* read_scratch(const ScratchTile& tile, ValueId value, const Point& point);
   Point operand_point(const tile::Instruction& instruction, ValueId operand, const Point& point) const;
-  bool varies(ValueId value, const Point& point) const;
   Value* splat(Value* value, unsigned lanes);
   Value* lane_iota(unsigned lanes);
-  void materialise(ValueId value);
-  ScratchTile& scratch_of(ValueId value);
   ScratchTile new_scratch(const tile::TileType& type);
   Value* new_scratch_bytes(int64_t bytes);
   static std::vector<int64_t> dense_strides(const std::vector<int64_t>& shape);
@@ -123,13 +135,16 @@ class TileEmitter {
   };
   Address address(const tile::Access& access, const Point& point, bool proven);
   bool proven_inside(const tile::Access& access, const std::vector<int64_t>& shape) const;
+  // Proven, given where the loops around the point end.
+  bool proven_at(const tile::Access& access, const std::vector<int64_t>& shape, const Point& point) const;
   // `scope`: the param, or the number of params for scratch.  `proven`: no lane is outside.
   Value* load_from(Value* base, DType dtype, int scope, const Address& address, const Point& point,
                    const tile::Literal& outside, bool proven);
   Value* load_elements(int param, const Address& address, const Point& point, const tile::Literal& outside);
   void store_elements(int param, const Address& address, const Point& point, Value* value,
                       tile::StoreKind kind);
-  void emit_stores(const std::vector<const tile::Instruction*>& stores);
+  void emit_store(const tile::Instruction& store, const Point& point, Value* value);
+  void emit_ordered_store(const tile::Instruction& store);
   Value* element_pointer(Value* base, DType dtype, Value* offset);
   Value* literal(const tile::Literal& value, DType dtype);
   // True where every lane of the point is inside all accesses that are not proven (null: always).
@@ -140,6 +155,23 @@ class TileEmitter {
                          Value*& inside);
   Value* safe_pointer();
   void tag_param(llvm::Instruction* access, int scope);
+
+  // ---- steps (tile_step.cpp) ----
+  struct StepState;
+  void emit_step(const TileStep& step);
+  int choose_vector_axis(const TileStep& step);
+  int choose_unroll(const TileStep& step, int vector_axis) const;
+  void visit_loads(ValueId value, const Point& probe,
+                   const std::function<void(const tile::Instruction&, const Point&)>& found,
+                   std::set<std::vector<const void*>>& seen);
+  void stage_transposed_loads(const TileStep& step, int vector_axis);
+  void emit_transposed_load(const tile::Instruction& load, int vector_axis, int contiguous_axis);
+  void run_roots(StepState& state, const std::vector<Point>& group);
+  void start_sums(StepState& state);
+  void finish_sums(StepState& state, const std::vector<Point>& group);
+  void emit_row_sums(StepState& state, const Limits& limits, const Reads& reads);
+  void emit_column_sums(StepState& state, const Limits& limits, const Reads& reads);
+  Limits limit_values(const std::map<int, Dim>& limits, const std::vector<int64_t>& shape);
 
   // ---- reductions (tile_reduce.cpp) ----
   void emit_reduce(const tile::Instruction& instruction);
@@ -152,7 +184,9 @@ class TileEmitter {
   // As fold_lanes, where lanes that never saw an element take no part.
   std::vector<Value*> fold_filled(const tile::Instruction& instruction, std::vector<Value*> lanes,
                                   Value* filled, unsigned count);
-  std::map<int, Value*> axis_limits(const tile::Instruction& instruction);
+  Limits axis_limits(const tile::Instruction& instruction);
+  // What a combine starts from: combining it with x gives x.
+  Value* identity(tile::Combine combine, DType dtype);
 
   // ---- contractions (tile_dot.cpp) ----
   void emit_dot(const tile::Instruction& instruction);
@@ -179,19 +213,15 @@ class TileEmitter {
   llvm::IRBuilder<>& b_;
   llvm::Function* function_;
   Status status_;
-  std::vector<const tile::Instruction*> definition_;  // by value
-  std::vector<bool> materialised_;                    // by value: kept in scratch
-  std::vector<int> weight_, depth_;   // by value: cost of computing an element; loops around it
-  std::vector<std::set<int>> sinks_;  // by value: the consumers that evaluate it
-  std::vector<int> sink_depth_;
+  TilePlan plan_;
   std::map<uint32_t, ScratchTile> scratch_tiles_;
   std::map<std::string, Value*, std::less<>> symbols_;
-  std::vector<Symbol> ranges_;  // of symbols, for proofs
   std::vector<ParamInfo> params_;
   Value* scratch_ = nullptr;
   Value* error_word_ = nullptr;
   int64_t scratch_bytes_ = 64;                       // the first line is a safe address for lanes outside
   std::map<std::vector<const void*>, Value*> memo_;  // values at points, inside one body
+  std::map<Value*, Dim> index_limits_;               // of loop indices: where their loops end
   std::map<uint32_t, Value*> bound_;                 // block params of custom combines
   llvm::MDNode* scope_domain_ = nullptr;
   std::vector<llvm::MDNode*> scopes_, other_scopes_;

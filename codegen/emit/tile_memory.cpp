@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "codegen/emit/partial_memory.h"
 #include "codegen/emit/tile_emitter.h"
 
 namespace tilewright {
@@ -28,21 +29,19 @@ llvm::Value* TileEmitter::literal(const tile::Literal& value, DType dtype) {
 llvm::Value* TileEmitter::safe_pointer() { return scratch_; }
 
 bool TileEmitter::proven_inside(const tile::Access& access, const std::vector<int64_t>& shape) const {
-  if (access.in_bounds) return true;
-  const tile::Param& param = kernel_.params[access.param];
-  for (size_t d = 0; d < access.index.size(); ++d) {
-    const tile::DimIndex& index = access.index[d];
-    if (index.tile.is_valid()) return false;
-    Dim low = index.base, high = index.base;
-    for (const tile::AxisTerm& term : index.terms) {
-      Dim reach(term.coefficient * (shape[term.axis] - 1));
-      (term.coefficient < 0 ? low : high) = (term.coefficient < 0 ? low : high) + reach;
-    }
-    if (low.range(ranges_).min < 0) return false;
-    // The largest index against the size: as one expression, so that equal symbols cancel.
-    if ((param.dims[d] - high).range(ranges_).min < 1) return false;
-  }
-  return true;
+  bool is_simple = true;
+  return plan_.access_limits(access, shape, is_simple).empty() && is_simple;
+}
+
+bool TileEmitter::proven_at(const tile::Access& access, const std::vector<int64_t>& shape,
+                            const Point& point) const {
+  bool is_simple = true;
+  std::map<int, Dim> limits = plan_.access_limits(access, shape, is_simple);
+  if (!is_simple) return false;
+  return std::all_of(limits.begin(), limits.end(), [&](const auto& limit) {
+    auto end = index_limits_.find(point.axis[limit.first]);
+    return end != index_limits_.end() && end->second == limit.second;
+  });
 }
 
 TileEmitter::Address TileEmitter::address(const tile::Access& access, const Point& point, bool proven) {
@@ -163,8 +162,7 @@ llvm::Value* TileEmitter::load_from(Value* base, DType dtype, int scope, const A
       return to_register(context_, dtype, load);
     }
     Value* passthru = to_storage(context_, dtype, splat(fill, point.lanes));
-    llvm::CallInst* load = b_.CreateMaskedLoad(vector, pointer, align, mask, passthru);
-    tag_param(load, scope);
+    Value* load = load_partial(context_, vector, pointer, mask, passthru);
     return to_register(context_, dtype, load);
   }
   Value* gathered = llvm::PoisonValue::get(vector);
@@ -190,7 +188,7 @@ llvm::Value* TileEmitter::load_elements(int param, const Address& at, const Poin
 }
 
 llvm::Value* TileEmitter::eval_load(const Instruction& instruction, const Point& point) {
-  bool proven = proven_inside(instruction.access, type(instruction.results[0]).shape);
+  bool proven = proven_at(instruction.access, type(instruction.results[0]).shape, point);
   Address at = address(instruction.access, point, proven);
   return load_elements(instruction.access.param, at, point, instruction.literal);
 }
@@ -200,7 +198,7 @@ llvm::Value* TileEmitter::eval_load(const Instruction& instruction, const Point&
 
 void TileEmitter::add_access_inside(const tile::Access& access, const std::vector<int64_t>& shape,
                                     const Point& point, Value*& inside) {
-  if (proven_inside(access, shape)) return;
+  if (proven_at(access, shape, point)) return;
   auto require = [&](Value* condition) { inside = inside ? b_.CreateAnd(inside, condition) : condition; };
   for (size_t d = 0; d < access.index.size(); ++d) {
     const tile::DimIndex& index = access.index[d];
@@ -222,14 +220,15 @@ void TileEmitter::add_access_inside(const tile::Access& access, const std::vecto
 
 void TileEmitter::add_inside(ValueId value, const Point& point, Value*& inside,
                              std::set<std::vector<const void*>>& seen) {
-  const Instruction* source = definition_[value.index];
-  if (!source || !is_lazy(*source) || scratch_tiles_.count(value.index) || bound_.count(value.index)) return;
+  const Instruction* source = plan_.definition(value);
+  if (!source || !plan_.is_lazy(*source) || scratch_tiles_.count(value.index) || bound_.count(value.index))
+    return;
   std::vector<const void*> key{reinterpret_cast<const void*>(static_cast<uintptr_t>(value.index) + 1),
                                reinterpret_cast<const void*>(static_cast<intptr_t>(point.vector_axis))};
   key.insert(key.end(), point.axis.begin(), point.axis.end());
   if (!seen.insert(std::move(key)).second) return;
   if (source->opcode == Opcode::Load) add_access_inside(source->access, type(value).shape, point, inside);
-  for (ValueId operand : read_values(*source)) {
+  for (ValueId operand : TilePlan::read_values(*source)) {
     if (source->opcode == Opcode::RngBits && operand == source->operands[0]) continue;
     add_inside(operand, operand_point(*source, operand, point), inside, seen);
   }
@@ -242,6 +241,75 @@ llvm::Value* TileEmitter::all_inside(const Reads& reads, const Point& point) {
   for (const Instruction* store : reads.stores)
     add_access_inside(store->access, type(store->operands[0]).shape, point, inside);
   return inside;
+}
+
+void TileEmitter::cut_range(const tile::Access& access, const std::vector<int64_t>& shape, const Point& point,
+                            SafeRange& range) {
+  if (proven_at(access, shape, point)) return;
+  auto require = [&](Value* condition) {
+    range.condition = range.condition ? b_.CreateAnd(range.condition, condition) : condition;
+  };
+  auto larger = [&](Value* a, Value* b) { return a ? b_.CreateSelect(b_.CreateICmpSGT(a, b), a, b) : b; };
+  auto smaller = [&](Value* a, Value* b) { return a ? b_.CreateSelect(b_.CreateICmpSLT(a, b), a, b) : b; };
+  for (size_t d = 0; d < access.index.size(); ++d) {
+    const tile::DimIndex& index = access.index[d];
+    if (index.tile.is_valid()) continue;  // checked lane by lane
+    Value* first = dim(index.base);
+    int64_t step = 0;
+    for (const tile::AxisTerm& term : index.terms) {
+      if (term.axis == point.vector_axis) {
+        step += term.coefficient;
+        continue;
+      }
+      Value* part = point.axis[term.axis];
+      if (term.coefficient != 1) part = b_.CreateMul(part, i64(term.coefficient));
+      first = b_.CreateAdd(first, part);
+    }
+    Value* size = params_[access.param].dims[d];
+    if (step == 0) {
+      require(b_.CreateICmpULT(first, size));
+    } else if (step > 0) {  // -first <= step * lane < size - first
+      auto over_step = [&](Value* a) {
+        return step == 1 ? a : b_.CreateSDiv(b_.CreateAdd(a, i64(step - 1)), i64(step));
+      };
+      range.begin = larger(range.begin, over_step(b_.CreateNeg(first)));
+      range.end = smaller(range.end, over_step(b_.CreateSub(size, first)));
+    } else if (step == -1) {  // first - size < lane <= first
+      range.begin = larger(range.begin, b_.CreateAdd(b_.CreateSub(first, size), i64(1)));
+      range.end = smaller(range.end, b_.CreateAdd(first, i64(1)));
+    } else {
+      require(b_.getFalse());
+    }
+  }
+}
+
+// As all_inside, for lanes from the start of the vector axis on.
+TileEmitter::SafeRange TileEmitter::safe_range(const Reads& reads, const Point& point, Value* extent) {
+  SafeRange range;
+  std::set<std::vector<const void*>> seen;
+  std::function<void(ValueId, const Point&)> visit = [&](ValueId value, const Point& at) {
+    const Instruction* source = plan_.definition(value);
+    if (!source || !plan_.is_lazy(*source) || scratch_tiles_.count(value.index) || bound_.count(value.index))
+      return;
+    std::vector<const void*> key{reinterpret_cast<const void*>(static_cast<uintptr_t>(value.index) + 1),
+                                 reinterpret_cast<const void*>(static_cast<intptr_t>(at.vector_axis))};
+    key.insert(key.end(), at.axis.begin(), at.axis.end());
+    if (!seen.insert(std::move(key)).second) return;
+    if (source->opcode == Opcode::Load) cut_range(source->access, type(value).shape, at, range);
+    for (ValueId operand : TilePlan::read_values(*source)) {
+      if (source->opcode == Opcode::RngBits && operand == source->operands[0]) continue;
+      visit(operand, operand_point(*source, operand, at));
+    }
+  };
+  for (ValueId value : reads.values) visit(value, point);
+  for (const Instruction* store : reads.stores) {
+    cut_range(store->access, type(store->operands[0]).shape, point, range);
+  }
+  if (range.condition) {  // nothing is safe unless it holds
+    Value* end = range.end ? range.end : extent;
+    range.end = b_.CreateSelect(range.condition, end, i64(-1));
+  }
+  return range;
 }
 
 // ---- stores
@@ -292,16 +360,16 @@ void TileEmitter::store_elements(int param, const Address& at, const Point& poin
     Value* pointer = element_pointer(base, dtype, at.offset);
     llvm::Type* vector = storage_type(context_, dtype, point.lanes);
     if (kind != tile::StoreKind::Set) {
-      llvm::Instruction* old = mask ? static_cast<llvm::Instruction*>(b_.CreateMaskedLoad(
-                                          vector, pointer, align, mask, llvm::Constant::getNullValue(vector)))
-                                    : b_.CreateAlignedLoad(vector, pointer, align);
-      tag_param(old, param);
+      Value* old =
+          mask ? load_partial(context_, vector, pointer, mask) : b_.CreateAlignedLoad(vector, pointer, align);
       value = emit_binary(context_, combine_op(kind), to_register(context_, dtype, old), value, dtype);
     }
     Value* stored = to_storage(context_, dtype, value);
-    tag_param(mask ? static_cast<llvm::Instruction*>(b_.CreateMaskedStore(stored, pointer, align, mask))
-                   : b_.CreateAlignedStore(stored, pointer, align),
-              param);
+    if (mask) {
+      store_partial(context_, stored, pointer, mask);
+    } else {
+      tag_param(b_.CreateAlignedStore(stored, pointer, align), param);
+    }
     return;
   }
   for (unsigned lane = 0; lane < point.lanes; ++lane) {
@@ -315,33 +383,18 @@ void TileEmitter::store_elements(int param, const Address& at, const Point& poin
   }
 }
 
-void TileEmitter::emit_stores(const std::vector<const Instruction*>& stores) {
-  const std::vector<int64_t>& shape = type(stores[0]->operands[0]).shape;
-  int axis = last_axis(shape);
-  // Lanes run along the axis in which the first store is contiguous.
-  if (!stores[0]->access.index.empty()) {
-    for (const tile::AxisTerm& term : stores[0]->access.index.back().terms) {
-      if (term.coefficient == 1 && shape[term.axis] > 1) axis = term.axis;
-    }
-  }
-  bool in_order = stores[0]->store != tile::StoreKind::Set;
-  for (const tile::DimIndex& index : stores[0]->access.index) in_order |= index.tile.is_valid();
-  if (in_order) axis = last_axis(shape);
-  Reads reads;
-  for (const Instruction* store : stores) {
-    reads.values.push_back(store->operands[0]);
-    reads.stores.push_back(store);
-  }
-  for_points(shape, axis, {}, reads, [&](const Point& point) {
-    std::vector<Value*> values;
-    for (const Instruction* store : stores) values.push_back(eval(store->operands[0], point));
-    for (size_t i = 0; i < stores.size(); ++i) {
-      bool proven = proven_inside(stores[i]->access, shape);
-      Address at = address(stores[i]->access, point, proven);
-      store_elements(stores[i]->access.param, at, point, values[i], stores[i]->store);
-      // Splitting into blocks for lanes ends the block in which values were remembered.
-    }
-  });
+void TileEmitter::emit_store(const Instruction& store, const Point& point, Value* value) {
+  bool proven = proven_at(store.access, type(store.operands[0]).shape, point);
+  Address at = address(store.access, point, proven);
+  store_elements(store.access.param, at, point, value, store.store);
+}
+
+// Elements in row-major order: later ones win, sums add up in that order.
+void TileEmitter::emit_ordered_store(const Instruction& store) {
+  const std::vector<int64_t>& shape = type(store.operands[0]).shape;
+  Reads reads{{store.operands[0]}, {&store}};
+  for_points(shape, last_axis(shape), {}, reads,
+             [&](const Point& point) { emit_store(store, point, eval(store.operands[0], point)); });
 }
 
 }  // namespace tilewright

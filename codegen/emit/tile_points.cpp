@@ -3,17 +3,14 @@
 #include <bit>
 
 #include "base/text.h"
+#include "codegen/emit/loops.h"
+#include "codegen/emit/partial_memory.h"
 #include "codegen/emit/tile_emitter.h"
 
 namespace tilewright {
 
 using tile::Instruction;
 using tile::Opcode;
-
-namespace {
-constexpr unsigned kLanes =
-    16;  // virtual lanes, the same on every chip: reductions give the same bits everywhere
-}
 
 int TileEmitter::last_axis(const std::vector<int64_t>& shape) {
   for (size_t i = shape.size(); i-- > 0;) {
@@ -33,16 +30,26 @@ llvm::Value* TileEmitter::splat(Value* value, unsigned lanes) {
   return b_.CreateVectorSplat(lanes, value);
 }
 
-void TileEmitter::for_points(const std::vector<int64_t>& shape, int vector_axis,
-                             const std::map<int, Value*>& limits, const Reads& reads, const PointBody& body) {
+unsigned TileEmitter::lane_count(int64_t size) {
+  return static_cast<unsigned>(std::min<int64_t>(
+      kLanes, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(size, 1))))));
+}
+
+void TileEmitter::for_points(const std::vector<int64_t>& shape, int vector_axis, const Limits& limits,
+                             const Reads& reads, const PointBody& body) {
   Point origin;
   origin.axis.assign(shape.size(), i64(0));
   for_points_at(origin, shape, vector_axis, limits, reads, body);
 }
 
 void TileEmitter::for_points_at(const Point& origin, const std::vector<int64_t>& shape, int vector_axis,
-                                const std::map<int, Value*>& limits, const Reads& reads,
-                                const PointBody& body) {
+                                const Limits& limits, const Reads& reads, const PointBody& body) {
+  for_groups_at(origin, shape, vector_axis, limits, reads, 1,
+                [&](const std::vector<Point>& group) { body(group[0]); });
+}
+
+void TileEmitter::for_groups_at(const Point& origin, const std::vector<int64_t>& shape, int vector_axis,
+                                const Limits& limits, const Reads& reads, int unroll, const GroupBody& body) {
   Point point = origin;
   if (vector_axis >= 0 && shape[vector_axis] == 1) vector_axis = -1;
   std::vector<int> outer;
@@ -53,15 +60,16 @@ void TileEmitter::for_points_at(const Point& origin, const std::vector<int64_t>&
     if (level == outer.size()) {
       if (vector_axis >= 0) {
         point.vector_axis = vector_axis;
-        lane_loop(shape, limits, reads, point, body);
+        lane_loop(shape, limits, reads, point, unroll, body);
       } else {
-        run_point(reads, point, body);
+        run_point(reads, point, [&](const Point& at) { body({at}); });
       }
       return;
     }
     int axis = outer[level];
     auto limit = limits.find(axis);
-    for_loop(i64(0), limit == limits.end() ? i64(shape[axis]) : limit->second, i64(1), [&](Value* index) {
+    for_loop(i64(0), limit == limits.end() ? i64(shape[axis]) : limit->second.end, i64(1), [&](Value* index) {
+      if (limit != limits.end()) index_limits_[index] = limit->second.expression;
       point.axis[axis] = index;
       nest(level + 1);
     });
@@ -88,51 +96,89 @@ void TileEmitter::run_point(const Reads& reads, const Point& point, const PointB
 
 void TileEmitter::branch(Value* condition, const std::function<void()>& yes,
                          const std::function<void()>& no) {
-  auto* fast = llvm::BasicBlock::Create(b_.getContext(), "fast", function_);
-  auto* careful = llvm::BasicBlock::Create(b_.getContext(), "careful", function_);
-  auto* after = llvm::BasicBlock::Create(b_.getContext(), "next", function_);
-  b_.CreateCondBr(condition, fast, careful);
-  b_.SetInsertPoint(fast);
-  yes();
-  b_.CreateBr(after);
-  b_.SetInsertPoint(careful);
-  no();
-  b_.CreateBr(after);
-  b_.SetInsertPoint(after);
+  emit_branch(b_, condition, yes, no);
 }
 
-void TileEmitter::lane_loop(const std::vector<int64_t>& shape, const std::map<int, Value*>& limits,
-                            const Reads& reads, Point point, const PointBody& body) {
+// Groups of full vectors without checks as long as they are inside everything, else one vector with masks.
+void TileEmitter::lane_loop(const std::vector<int64_t>& shape, const Limits& limits, const Reads& reads,
+                            Point point, int unroll, const GroupBody& body) {
   int axis = point.vector_axis;
   int64_t size = shape[axis];
-  unsigned lanes = static_cast<unsigned>(
-      std::min<int64_t>(kLanes, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(size)))));
+  unsigned lanes = lane_count(size);
   point.lanes = lanes;
+  int64_t step = static_cast<int64_t>(lanes) * unroll;
   auto limit = limits.find(axis);
-  Value* extent = limit == limits.end() ? i64(size) : limit->second;
-  bool whole = limit == limits.end() && size % lanes == 0;
-  for_loop(i64(0), extent, i64(lanes), [&](Value* first) {
-    point.axis[axis] = first;
-    memo_.clear();
-    Value* inside = all_inside(reads, point);
-    Value* full = whole ? inside : b_.CreateICmpSLE(b_.CreateAdd(first, i64(lanes)), extent);
-    if (!whole && inside) full = b_.CreateAnd(full, inside);
-    auto run = [&](bool fast) {
+  Value* extent = limit == limits.end() ? i64(size) : limit->second.end;
+  auto with_limit = [&](Value* index) {
+    if (limit != limits.end()) index_limits_[index] = limit->second.expression;
+    return index;
+  };
+  memo_.clear();
+  Value* start = with_limit(b_.CreateFreeze(i64(0)));
+  point.axis[axis] = start;
+  SafeRange range = safe_range(reads, point, extent);
+  auto run_fast = [&](Value* first) {
+    std::vector<Point> group;
+    for (int u = 0; u < unroll; ++u) {
       Point at = point;
-      at.inside = fast;
-      at.mask =
-          fast ? nullptr
-               : b_.CreateICmpSLT(b_.CreateAdd(splat(first, lanes), lane_iota(lanes)), splat(extent, lanes));
-      memo_.clear();
-      body(at);
-      memo_.clear();
-    };
-    if (!full) {
-      run(true);
-      return;
+      at.inside = true;
+      at.axis[axis] = with_limit(u == 0 ? first : b_.CreateAdd(first, i64(static_cast<int64_t>(lanes) * u)));
+      group.push_back(std::move(at));
     }
-    branch(full, [&] { run(true); }, [&] { run(false); });
-  });
+    memo_.clear();
+    body(group);
+    memo_.clear();
+  };
+  bool whole = limit == limits.end() && size % step == 0;
+  if (whole && !range.begin && !range.end) {
+    for_loop(i64(0), extent, i64(step), run_fast);
+    return;
+  }
+  auto run_careful = [&](Value* first) {
+    Point at = point;
+    at.axis[axis] = with_limit(first);
+    bool is_full = limit == limits.end() && size % lanes == 0;
+    at.inside = is_full && !range.begin && !range.end;
+    if (!is_full) at.mask = mask_of_first(context_, lanes, b_.CreateSub(extent, first));
+    memo_.clear();
+    body({at});
+    memo_.clear();
+  };
+  // The last first lane of a group that fits.
+  Value* end = range.end ? b_.CreateSelect(b_.CreateICmpSLT(range.end, extent), range.end, extent) : extent;
+  Value* last = b_.CreateSub(end, i64(step));
+  auto block = [&](const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, function_); };
+  llvm::BasicBlock *before = b_.GetInsertBlock(), *head = block("head"), *enter = block("enter"),
+                   *fast = block("fast");
+  llvm::BasicBlock *rest = block("rest"), *careful = block("careful"), *after = block("after");
+  b_.CreateBr(head);
+  b_.SetInsertPoint(head);
+  llvm::PHINode* first = b_.CreatePHI(b_.getInt64Ty(), 2);
+  first->addIncoming(i64(0), before);
+  Value* fits = b_.CreateICmpSLE(first, last);
+  if (range.begin) fits = b_.CreateAnd(fits, b_.CreateICmpSGE(first, range.begin));
+  b_.CreateCondBr(fits, enter, rest);
+  b_.SetInsertPoint(enter);
+  b_.CreateBr(fast);
+  b_.SetInsertPoint(fast);
+  llvm::PHINode* at = b_.CreatePHI(b_.getInt64Ty(), 2);
+  at->addIncoming(first, enter);
+  run_fast(at);
+  Value* next = b_.CreateNSWAdd(at, i64(step));
+  at->addIncoming(next, b_.GetInsertBlock());
+  llvm::BasicBlock* fast_end = b_.GetInsertBlock();
+  b_.CreateCondBr(b_.CreateICmpSLE(next, last), fast, rest);
+  b_.SetInsertPoint(rest);
+  llvm::PHINode* left = b_.CreatePHI(b_.getInt64Ty(), 2);
+  left->addIncoming(first, head);
+  left->addIncoming(next, fast_end);
+  b_.CreateCondBr(b_.CreateICmpSLT(left, extent), careful, after);
+  b_.SetInsertPoint(careful);
+  run_careful(left);
+  Value* next_first = b_.CreateNSWAdd(left, i64(lanes));
+  first->addIncoming(next_first, b_.GetInsertBlock());
+  b_.CreateBr(head);
+  b_.SetInsertPoint(after);
 }
 
 // The point of an operand, given the point of the instruction's result.
@@ -198,6 +244,7 @@ ScratchTile TileEmitter::new_scratch(const tile::TileType& tile_type) {
   int64_t elements = 1;
   for (int64_t size : shape) elements *= size;
   tile.data = new_scratch_bytes((elements + kLanes) * dtype_bytes(tile_type.dtype));
+  tile.is_padded = true;
   return tile;
 }
 
@@ -221,12 +268,6 @@ void TileEmitter::fill_tiles(const std::vector<ValueId>& values, const std::vect
         write_scratch(targets[together[n]], values[together[n]], point, computed[n]);
     });
   }
-}
-
-void TileEmitter::materialise(ValueId value) {
-  ScratchTile tile = new_scratch(type(value));
-  fill_tiles({value}, {tile});
-  scratch_tiles_[value.index] = tile;
 }
 
 llvm::Value* TileEmitter::eval(ValueId value, const Point& point) {
@@ -267,7 +308,9 @@ llvm::Value* TileEmitter::read_scratch(const ScratchTile& tile, ValueId value, c
     at.lane_offsets = b_.CreateAdd(splat(offset, point.lanes),
                                    b_.CreateMul(lane_iota(point.lanes), splat(i64(at.unit), point.lanes)));
   }
-  return load_from(tile.data, dtype, static_cast<int>(kernel_.params.size()), at, point, {}, true);
+  Point whole = point;
+  if (tile.is_padded && at.unit <= 1) whole.mask = nullptr;  // lanes beyond a row's end hold something
+  return load_from(tile.data, dtype, static_cast<int>(kernel_.params.size()), at, whole, {}, true);
 }
 
 void TileEmitter::write_scratch(const ScratchTile& tile, ValueId value, const Point& point, Value* data) {
@@ -285,8 +328,8 @@ void TileEmitter::write_scratch_as(const ScratchTile& tile, DType dtype, const P
   if (point.lanes == 0 || tile.strides[point.vector_axis] == 1) {
     Value* pointer = element_pointer(tile.data, dtype, offset);
     auto align = llvm::Align(static_cast<uint64_t>(dtype_bytes(dtype)));
-    if (point.mask) {
-      tag_param(b_.CreateMaskedStore(stored, pointer, align, point.mask), scope);
+    if (point.mask && !tile.is_padded) {
+      store_partial(context_, stored, pointer, point.mask);
     } else {
       tag_param(b_.CreateAlignedStore(stored, pointer, align), scope);
     }
@@ -309,7 +352,7 @@ void TileEmitter::write_scratch_as(const ScratchTile& tile, DType dtype, const P
 llvm::Value* TileEmitter::eval_fresh(ValueId value, const Point& point) {
   auto tile = scratch_tiles_.find(value.index);
   if (tile != scratch_tiles_.end()) return read_scratch(tile->second, value, point);
-  const Instruction* source = definition_[value.index];
+  const Instruction* source = plan_.definition(value);
   if (!source) {
     fail(Status::internal("a tile value is read before it has a place"));
     return llvm::UndefValue::get(register_type(context_, type(value).dtype, point.lanes));

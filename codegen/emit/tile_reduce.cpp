@@ -25,7 +25,6 @@ Op op_of(Combine combine) {
   }
 }
 
-// What a combine starts from: combining it with x gives x.
 tile::Literal identity_of(Combine combine, DType dtype) {
   const bool floating = is_float(dtype);
   const int bits = static_cast<int>(dtype_bytes(dtype)) * 8;
@@ -93,15 +92,19 @@ std::vector<llvm::Value*> TileEmitter::fold_lanes(const Instruction& instruction
   return lanes;
 }
 
-std::map<int, llvm::Value*> TileEmitter::axis_limits(const Instruction& instruction) {
-  std::map<int, Value*> limits;
+llvm::Value* TileEmitter::identity(Combine combine, DType dtype) {
+  return literal(identity_of(combine, dtype), dtype);
+}
+
+TileEmitter::Limits TileEmitter::axis_limits(const Instruction& instruction) {
+  Limits limits;
   for (size_t i = 0; i < instruction.limits.size(); ++i) {
     int axis = static_cast<int>(instruction.axes[i]);
     int64_t size = type(instruction.operands[0]).shape[axis];
     if (instruction.limits[i].is_constant(size)) continue;
     // Never beyond the tile, never below nothing.
-    Value* limit = dim(Dim::max(Dim::min(instruction.limits[i], Dim(size)), Dim(0)));
-    limits[axis] = limit;
+    limits[axis] = {dim(Dim::max(Dim::min(instruction.limits[i], Dim(size)), Dim(0))),
+                    Dim::min(Dim(size), instruction.limits[i])};
   }
   return limits;
 }
@@ -112,20 +115,16 @@ void TileEmitter::emit_reduce(const Instruction& instruction) {
   auto reduced = [&](int axis) {
     return std::find(instruction.axes.begin(), instruction.axes.end(), axis) != instruction.axes.end();
   };
-  std::map<int, Value*> limits = axis_limits(instruction);
+  Limits limits = axis_limits(instruction);
   std::vector<ScratchTile> results;
   for (ValueId result : instruction.results) results.push_back(new_scratch(type(result)));
   Reads reads{instruction.operands, {}};
   int vector_axis = last_axis(shape);
   bool across_lanes = vector_axis >= 0 && reduced(vector_axis);
-  unsigned lanes =
-      vector_axis < 0
-          ? 0
-          : static_cast<unsigned>(std::min<int64_t>(
-                16, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(shape[vector_axis])))));
+  unsigned lanes = vector_axis < 0 ? 0 : lane_count(shape[vector_axis]);
   // Shape of the kept points, and of the walk over what is reduced at one of them.
   std::vector<int64_t> kept = shape, walked = shape;
-  std::map<int, Value*> walked_limits;
+  Limits walked_limits;
   for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
     (reduced(axis) ? kept : walked)[axis] = 1;
     auto limit = limits.find(axis);
@@ -148,7 +147,7 @@ void TileEmitter::emit_reduce(const Instruction& instruction) {
       if (custom) {
         identity = llvm::Constant::getNullValue(cells[i]->getAllocatedType());
       } else {
-        identity = splat(literal(identity_of(instruction.combine, dtypes[i]), dtypes[i]), lanes);
+        identity = splat(this->identity(instruction.combine, dtypes[i]), lanes);
       }
       b_.CreateStore(identity, cells[i]);
     }
@@ -248,17 +247,13 @@ void TileEmitter::emit_scan(const Instruction& instruction) {
   kept[axis] = 1;
   walked[axis] = shape[axis];
   int vector_axis = last_axis(kept);
-  unsigned lanes =
-      vector_axis < 0
-          ? 0
-          : static_cast<unsigned>(std::min<int64_t>(
-                16, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(shape[vector_axis])))));
+  unsigned lanes = vector_axis < 0 ? 0 : lane_count(shape[vector_axis]);
   std::vector<llvm::AllocaInst*> cells;
   for (size_t i = 0; i < width; ++i)
     cells.push_back(entry_alloca(register_type(context_, type(instruction.operands[i]).dtype, lanes)));
   Reads reads{
       {instruction.operands.begin(), instruction.operands.begin() + static_cast<std::ptrdiff_t>(width)}, {}};
-  std::map<int, Value*> limits = axis_limits(instruction);
+  Limits limits = axis_limits(instruction);
   auto carry_point = [&](const Point& point) {
     Point out = point;
     out.axis.erase(out.axis.begin() + axis);
