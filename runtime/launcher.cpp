@@ -2,6 +2,7 @@
 #include "runtime/launcher.h"
 
 #include "base/text.h"
+#include "codegen/builtins.h"
 #include "codegen/tile/interpreter.h"
 
 namespace tilewright {
@@ -18,7 +19,7 @@ Status Launcher::run_all() {
 Status Launcher::run(const BoundLaunch& launch) {
   switch (launch.launch->kind) {
     case LaunchKind::Kernel: return run_kernel(launch);
-    case LaunchKind::Builtin:
+    case LaunchKind::Builtin: return run_builtin(launch);
     case LaunchKind::Reference: return run_reference(launch);
     case LaunchKind::Copy: return run_copy(launch);
     case LaunchKind::Loop: return run_loop(launch);
@@ -67,6 +68,25 @@ TensorRef Launcher::tensor(const BoundLaunch& launch, size_t position) const {
     ref.strides = frame_.input_strides[static_cast<size_t>(buffer.index)];
   ref.data = address(launch, position);
   return ref;
+}
+
+// Strided operands, and targets without the builtin, take the reference kernel.
+Status Launcher::run_builtin(const BoundLaunch& launch) {
+  std::vector<void*> data;
+  for (size_t position = 0; position < launch.buffers.size(); ++position) {
+    TensorRef ref = tensor(launch, position);
+    if (!ref.is_dense()) return run_reference(launch);
+    data.push_back(ref.data);
+  }
+  TW_ASSIGN_OR_RETURN(BuiltinCall call, make_builtin_call(launch.launch->builtin, *launch.launch->node,
+                                                          plan_.sizes.bindings, data));
+  auto parallel_for = [&](int64_t count, int64_t max_chunk, FunctionRef<void(int64_t, int64_t)> body) {
+    session_.parallel_for(count, max_chunk, [&](int64_t begin, int64_t end, int) { body(begin, end); });
+  };
+  Status status = session_.target().run_builtin(call, parallel_for);
+  if (status.code() == Code::Unimplemented || status.code() == Code::NotFound) return run_reference(launch);
+  ++frame_.other_launches;
+  return status;
 }
 
 Status Launcher::run_reference(const BoundLaunch& launch) {

@@ -20,6 +20,7 @@ class Launcher {
  private:
   Status run(const BoundLaunch& launch);
   Status run_kernel(const BoundLaunch& launch);
+  Status run_builtin(const BoundLaunch& launch);
   Status run_reference(const BoundLaunch& launch);
   Status run_copy(const BoundLaunch& launch);
   Status run_loop(const BoundLaunch& launch);
