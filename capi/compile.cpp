@@ -20,6 +20,11 @@ Result<CompileRequest> to_request(const char* call, const tw_compile_options* op
       return Status::invalid(cat(call, ": option ", at, " has no name or no value"));
     request.options.emplace_back(given.option_names[at], given.option_values[at]);
   }
+  TW_RETURN_IF_ERROR(capi::check_list(call, "stages", given.stages, given.stage_count));
+  for (int64_t at = 0; at < given.stage_count; ++at) {
+    if (!given.stages[at]) return Status::invalid(cat(call, ": stage ", at, " is null"));
+    request.stages.push_back(given.stages[at]);
+  }
   return request;
 }
 

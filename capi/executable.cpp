@@ -1,5 +1,6 @@
 // tw_executable: runs over borrowed tensors, frozen inputs, introspection.
 #include "capi/handles.h"
+#include "ir/reference/compare.h"
 
 using namespace tilewright;
 using capi::guarded;
@@ -149,6 +150,29 @@ tw_status* tw_executable_output_sizes(const tw_executable* executable, const DLT
     for (size_t dim = 0; dim < std::min<size_t>(wanted.size(), static_cast<size_t>(capacity)); ++dim)
       sizes[dim] = wanted[dim];
     if (rank) *rank = static_cast<int32_t>(wanted.size());
+    return Status::ok();
+  });
+}
+
+tw_status* tw_graph_compare(const tw_graph* graph, int64_t output, const DLTensor* found,
+                            const DLTensor* expected, const tw_run_options* options,
+                            tw_text** difference_text) {
+  if (difference_text) *difference_text = nullptr;
+  return guarded(__func__, [&](const char* call) -> Status {
+    TW_REQUIRE(graph);
+    TW_REQUIRE(found);
+    TW_REQUIRE(expected);
+    TW_REQUIRE(difference_text);
+    if (output < 0 || output >= static_cast<int64_t>(graph->graph.outputs.size()))
+      return Status::invalid(cat(call, ": output ", output, " of ", graph->graph.outputs.size()));
+    RunArguments arguments;
+    TW_RETURN_IF_ERROR(read_options(call, options, &arguments));
+    TW_ASSIGN_OR_RETURN(TensorView have, capi::to_view(call, *found));
+    TW_ASSIGN_OR_RETURN(TensorView want, capi::to_view(call, *expected));
+    if (!have.is_row_major() || !want.is_row_major())
+      return Status::invalid(cat(call, ": tensors are expected to be row-major without gaps"));
+    const GraphTolerance tolerance = graph_tolerance(graph->graph, arguments.symbols);
+    *difference_text = capi::make_text(difference(have.ref(), want.ref(), tolerance));
     return Status::ok();
   });
 }

@@ -14,7 +14,7 @@ namespace tilewright {
 
 namespace {
 
-constexpr uint64_t kImageFormat = 1;
+constexpr uint64_t kImageFormat = 2;
 constexpr uint64_t kMaxCount = uint64_t{1} << 24;  // more launches or kernels than this is a torn file
 constexpr int kMaxNesting = 64;
 
@@ -362,6 +362,8 @@ Result<std::string> serialize_image(const Image& image, const Graph& graph) {
     out.dim(site.bound);
   }
   write_launches(out, program.launches);
+  out.number(static_cast<int64_t>(program.node_names.size()));
+  for (const std::string& name : program.node_names) out.text(name);
   out.text(image.blob);
   return out.take();
 }
@@ -399,6 +401,8 @@ Result<Image> deserialize_image(std::string_view bytes, const Graph& graph) {
     site.bound = in.dim();
   }
   program.launches = read_launches(in, program, 0);
+  program.node_names.resize(in.count());
+  for (std::string& name : program.node_names) name = in.text();
   image.blob = in.text();
   if (in.failed()) return Status(Code::DataLoss, "image is torn or foreign");
   return image;

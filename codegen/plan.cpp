@@ -189,6 +189,10 @@ Result<Program> plan_program(const Graph& input, const TargetLimits& limits, con
   }
   builder.launch_output_copies();
   Program program = std::move(builder.program());
+  for (uint32_t n = 0; n < graph.node_count(); ++n) {
+    const std::string& tag = graph.node(NodeId{n}).tag;
+    program.node_names.push_back(node_name(graph, NodeId{n}) + (tag.empty() ? "" : cat(" (", tag, ")")));
+  }
   TW_RETURN_IF_ERROR(verify_kernels(program, options.verify_level));
   if (options.wants_dump && options.wants_dump("kernels")) options.dump("kernels", print(program));
   return program;

@@ -92,6 +92,7 @@ struct Program {
   std::vector<Launch> launches;
   std::vector<Fallback> fallbacks;
   std::vector<ErrorSite> sites;
+  std::vector<std::string> node_names;  // of the graph that was lowered, by node index, for reports
 };
 
 struct PlanOptions {

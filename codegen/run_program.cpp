@@ -93,7 +93,7 @@ class ProgramRun {
   Status run_launch(const Launch& launch) {
     switch (launch.kind) {
       case LaunchKind::Kernel: return run_kernel(launch);
-      case LaunchKind::Builtin:
+      case LaunchKind::Builtin: return options_.run_builtin ? run_builtin(launch) : run_reference(launch);
       case LaunchKind::Reference: return run_reference(launch);
       case LaunchKind::Copy: return run_copy(launch);
       case LaunchKind::Loop: return run_loop(launch);
@@ -133,6 +133,17 @@ class ProgramRun {
           tile::interpret(kernel, buffers, scalars, std::max<int64_t>(0, last - length), last));
     }
     return Status::ok();
+  }
+
+  Status run_builtin(const Launch& launch) {
+    std::vector<void*> buffers;
+    for (const BufferUse& use : launch.buffers) {
+      TW_ASSIGN_OR_RETURN(std::byte * data, address(use));
+      buffers.push_back(data);
+    }
+    TW_ASSIGN_OR_RETURN(BuiltinCall call,
+                        make_builtin_call(launch.builtin, *launch.node, bindings_, buffers));
+    return options_.run_builtin(call);
   }
 
   Status run_reference(const Launch& launch) {

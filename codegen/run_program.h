@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "codegen/builtins.h"
 #include "codegen/program.h"
 #include "ir/reference/interpreter.h"
 
@@ -19,6 +20,8 @@ struct RunProgramOptions {
   std::function<Status(const tile::Kernel& kernel, std::span<void* const> buffers,
                        std::span<const int64_t> scalars, int64_t count)>
       run_kernel;
+  // Runs a builtin in place of its reference kernel.
+  std::function<Status(const BuiltinCall&)> run_builtin;
 };
 
 // `graph` is the one that the program was planned from: it binds symbols and names the outputs.

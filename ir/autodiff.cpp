@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "ir/gradients/divide.h"
 #include "ir/gradients/reverse.h"
 
 namespace tilewright {
@@ -144,83 +145,6 @@ void add_original_outputs(const Graph& graph, const Joint& joint, Graph& target)
 }
 
 // ---- division ----
-
-// Which forward values the backward takes and which it computes again.
-struct Division {
-  std::vector<bool> needed;    // by node: backward nodes that gradients need
-  std::vector<bool> repeated;  // by node: forward nodes computed again in the backward
-  std::vector<ValueId> saved;  // in order of value
-};
-
-bool is_cheap(const Node& node) {
-  OpKind kind = node.info().kind;
-  return node.regions.empty() && node.op != Op::Uninitialized && !node.operands.empty() &&
-         (kind == OpKind::Elementwise || (kind == OpKind::Movement && !node.info().composite));
-}
-
-class Divider {
- public:
-  Divider(const Joint& joint, bool recompute)
-      : graph_(joint.graph), forward_nodes_(joint.forward_nodes), recompute_(recompute) {}
-
-  Division run(const std::vector<ValueId>& gradients) {
-    find_free();
-    division_.needed.assign(graph_.node_count(), false);
-    division_.repeated.assign(graph_.node_count(), false);
-    std::vector<bool> wanted(graph_.value_count(), false);
-    for (ValueId gradient : gradients) wanted[gradient.index] = true;
-    for (size_t i = graph_.node_count(); i-- > 0;) visit(i, wanted);
-    for (uint32_t i = 0; i < graph_.value_count(); ++i) {
-      const Value& value = graph_.value(ValueId{i});
-      if (!wanted[i]) continue;
-      bool computed = value.node.is_valid() &&
-                      (division_.needed[value.node.index] || division_.repeated[value.node.index]);
-      if (!computed) division_.saved.push_back(ValueId{i});
-    }
-    return std::move(division_);
-  }
-
- private:
-  // Values that follow from constants alone cost nothing to have again.
-  void find_free() {
-    free_.assign(graph_.value_count(), false);
-    for (const Node& node : graph_.nodes()) {
-      bool free = node.op == Op::Constant || node.op == Op::Iota || is_cheap(node);
-      for (ValueId operand : node.operands) free &= operand.is_valid() && free_[operand.index];
-      for (ValueId result : node.results) free_[result.index] = free;
-    }
-  }
-
-  // Broadcasts and widenings are smaller before than after.
-  bool grows(const Node& node) const {
-    if (node.op == Op::BroadcastInDim) return true;
-    return node.op == Op::Convert &&
-           dtype_bytes(graph_.type(node.results[0]).dtype) > dtype_bytes(graph_.type(node.operands[0]).dtype);
-  }
-
-  void visit(size_t index, std::vector<bool>& wanted) {
-    const Node& node = graph_.nodes()[index];
-    bool any = index >= forward_nodes_ && node.info().has(Trait::Ordered);
-    for (ValueId result : node.results) any |= wanted[result.index];
-    if (!any) return;
-    if (index >= forward_nodes_) {
-      division_.needed[index] = true;
-    } else if (free_[node.results[0].index] || grows(node) || (recompute_ && is_cheap(node))) {
-      division_.repeated[index] = true;
-    } else {
-      return;
-    }
-    for (ValueId operand : node.operands) {
-      if (operand.is_valid()) wanted[operand.index] = true;
-    }
-  }
-
-  const Graph& graph_;
-  size_t forward_nodes_;
-  bool recompute_;
-  std::vector<bool> free_;
-  Division division_;
-};
 
 void collect_symbols(const Shape& shape, std::vector<std::string>& names) {
   for (const Dim& dim : shape) dim.collect_symbols(names);
@@ -362,7 +286,7 @@ class PairBuilder {
 Result<GradientPair> build_pair(const Graph& graph, const GradientOptions& given, bool bind) {
   TW_ASSIGN_OR_RETURN(GradientOptions options, resolve(graph, given));
   TW_ASSIGN_OR_RETURN(Joint joint, build_joint(graph, options, false));
-  Division division = Divider(joint, options.recompute).run(joint.gradients);
+  Division division = divide(joint.graph, joint.forward_nodes, joint.gradients, options.recompute);
   return PairBuilder(graph, std::move(joint), std::move(division)).run(options, bind);
 }
 

@@ -56,7 +56,7 @@ class GraphParser {
     while (!lexer_.at(TokenKind::End) && !r_.too_many_errors()) {
       size_t errors = r_.diagnostics.size();
       if (!lexer_.at("graph")) {
-        r_.fail_expected("`graph`");
+        r_.fail_expected_here("`graph`");
         skip_to_graph();
         continue;
       }
@@ -92,14 +92,14 @@ class GraphParser {
     while (!lexer_.at("}")) {
       if (lexer_.at(TokenKind::End) || r_.too_many_errors()) return r_.fail_expected("`}`");
       if (depth == 0 && lexer_.at("graph") && lexer_.place(lexer_.token().offset).column == 1) {
-        return r_.fail_expected("`}` before the next graph");
+        return r_.fail_expected_here("`}` before the next graph");
       }
       size_t start = lexer_.token().offset;
-      if (scope.returned) return r_.fail_expected("`}` after return");
+      if (scope.returned) return r_.fail_expected_here("`}` after return");
       bool good = lexer_.at("return") ? parse_return(scope) : parse_statement(scope, depth);
       if (!good && lexer_.token().offset >= start) skip_line(start);
     }
-    if (!scope.returned) r_.fail_expected("`return` before `}`");
+    if (!scope.returned) r_.fail_expected_here("`return` before `}`");
     lexer_.advance();
     return true;
   }
@@ -172,9 +172,12 @@ class GraphParser {
     if (!r_.read_type(type) || !parse_layout(output.layout)) return false;
     if (r_.take("alias")) {
       int64_t input = 0;
-      if (!r_.expect("(") || !r_.read_integer(input, "the index of an input") || !r_.expect(")"))
-        return false;
-      output.alias_input = static_cast<int>(std::clamp<int64_t>(input, -2, INT32_MAX));
+      if (!r_.expect("(")) return false;
+      size_t start = lexer_.token().offset;
+      if (!r_.read_integer(input, "the index of an input") || !r_.expect(")")) return false;
+      if (input < 0)
+        return r_.fail(start, cat("alias(", input, ") is negative, expected the index of an input"));
+      output.alias_input = static_cast<int>(std::min<int64_t>(input, INT32_MAX));
     }
     scope.output_types.push_back(std::move(type));
     scope.graph.outputs.push_back(std::move(output));
@@ -295,7 +298,7 @@ class GraphParser {
   }
 
   bool read_op(Op& op) {
-    if (!lexer_.at(TokenKind::Word)) return r_.fail_expected("an op, a value or `return`");
+    if (!lexer_.at(TokenKind::Word)) return r_.fail_expected_here("an op, a value or `return`");
     std::optional<Op> known = parse_op(lexer_.token().text);
     if (!known) {
       std::vector<std::string_view> names;
@@ -307,6 +310,11 @@ class GraphParser {
     op = *known;
     lexer_.advance();
     return true;
+  }
+
+  static std::string where(const Statement& statement) {
+    const char* name = op_name(statement.op);
+    return statement.results.empty() ? std::string(name) : cat(name, " %", statement.results[0].name);
   }
 
   bool append(Scope& scope, Statement& statement) {
@@ -324,13 +332,19 @@ class GraphParser {
     if (statement.typed || op_info(statement.op).results.empty()) {
       while (!operands.empty() && !operands.back().is_valid()) operands.pop_back();
       Status normal = normalize_attributes(statement.op, attributes);
-      if (!normal.is_ok()) return r_.fail(statement.offset, cat(name, ": ", normal.message()));
+      if (!normal.is_ok()) return r_.fail(statement.offset, cat(where(statement), ": ", normal.message()));
       node = scope.graph.append_unchecked(statement.op, std::move(operands), std::move(attributes),
                                           std::move(statement.regions), std::move(statement.types));
     } else {
       Result<NodeId> appended = scope.graph.append(statement.op, std::move(operands), std::move(attributes),
                                                    std::move(statement.regions));
-      if (!appended.is_ok()) return r_.fail(statement.offset, appended.status().message());
+      if (!appended.is_ok()) {
+        // The message names the value by its number, the text by its name.
+        const std::string& message = appended.status().message();
+        size_t colon = message.find(": ");
+        std::string rest = colon == std::string::npos ? message : message.substr(colon + 2);
+        return r_.fail(statement.offset, cat(where(statement), ": ", rest));
+      }
       node = *appended;
     }
     scope.node_offsets.push_back(statement.offset);

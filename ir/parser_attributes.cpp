@@ -24,6 +24,7 @@ class AttributeParser {
         skip_value();
       }
     } while (r_.take(","));
+    if (!good && !r_.lexer.at("}")) return false;
     return r_.expect("}") && good;
   }
 

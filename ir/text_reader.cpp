@@ -45,10 +45,15 @@ bool TextReader::fail(size_t offset, std::string message) {
 }
 
 bool TextReader::fail_expected(std::string_view expected) {
+  bool at_end = lexer.at(TokenKind::End);
+  if (!at_end && (!lexer.starts_line() || lexer.previous_end() == 0)) return fail_expected_here(expected);
+  return fail(lexer.previous_end(),
+              cat("found the end of the ", at_end ? "text" : "line", ", expected ", expected));
+}
+
+bool TextReader::fail_expected_here(std::string_view expected) {
   const Token& token = lexer.token();
-  std::string found =
-      token.kind == TokenKind::End ? "the end of the text" : cat("`", token.text.substr(0, 60), "`");
-  return fail(token.offset, cat("found ", found, ", expected ", expected));
+  return fail(token.offset, cat("found `", token.text.substr(0, 60), "`, expected ", expected));
 }
 
 bool TextReader::take(std::string_view punct_or_word) {
@@ -148,7 +153,7 @@ bool TextReader::read_dims(Shape& dims, std::string_view open, char close) {
 
 bool TextReader::read_type(TensorType& type) {
   if (!read_dtype(type.dtype)) return false;
-  if (lexer.token().offset != lexer.previous_end()) return fail_expected("`[` with the dims of the type");
+  if (lexer.token().offset != lexer.previous_end()) return fail_expected("the dims in brackets right behind the dtype");
   return read_dims(type.shape, "[", ']');
 }
 

@@ -16,8 +16,11 @@ class TextReader {
 
   // Always returns false.
   bool fail(size_t offset, std::string message);
-  // "found `x`, expected ..." at the current token.
+  // "found `x`, expected ..." at the current token; at the end of the line before it when that line ended too
+  // early.
   bool fail_expected(std::string_view expected);
+  // The same at the current token even where it starts a line.
+  bool fail_expected_here(std::string_view expected);
   bool too_many_errors() const;
 
   bool take(std::string_view punct_or_word);

@@ -156,6 +156,7 @@ Result<std::shared_ptr<Executable>> compile_here(const std::shared_ptr<Session>&
   if (flags.is(Flag::mode, "eager") || !callable)
     return compile_eagerly(session, std::move(graph), std::move(record));
   record.mode = "sync";
+  record.check = flags.boolean(Flag::check);
   BuildSettings settings = build_settings(*session, flags);
   const std::vector<std::string> stages = wanted_stages(flags, request);
   settings.keep_llvm = wants(stages, "llvm");

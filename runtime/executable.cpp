@@ -8,6 +8,7 @@
 #include "base/float_environment.h"
 #include "base/log.h"
 #include "runtime/bound_plan.h"
+#include "runtime/check.h"
 #include "runtime/launcher.h"
 #include "runtime/run_frame.h"
 
@@ -192,6 +193,34 @@ void Executable::give_frame(std::unique_ptr<RunFrame> frame) {
 }
 
 Status Executable::run(const RunRequest& request) {
+  return record_.check ? run_checked(request) : run_once(request);
+}
+
+Status Executable::run_checked(const RunRequest& request) {
+  TW_RETURN_IF_ERROR(check_counts(request));
+  std::vector<const TensorView*> inputs;
+  std::vector<std::shared_ptr<const Frozen>> held;
+  TW_RETURN_IF_ERROR(resolve_inputs(request.inputs, &inputs, &held));
+  static const Bindings* const no_symbols = new Bindings;
+  const Bindings& given = request.symbols ? *request.symbols : *no_symbols;
+  TW_ASSIGN_OR_RETURN(std::shared_ptr<const BoundPlan> plan, find_plan(inputs, given));
+  const std::vector<OwnedTensor> before = copy_inputs(inputs);
+  TW_RETURN_IF_ERROR(run_once(request));
+  std::vector<TensorRef> found;
+  for (size_t output = 0; output < graph_.outputs.size(); ++output) {
+    const TensorView* view = output < request.given.size() ? request.given[output] : nullptr;
+    if (view) {
+      found.push_back(view->ref());
+      continue;
+    }
+    const AskedTensor& asked = request.asked[output];
+    found.push_back({asked.dtype, asked.sizes, TensorRef::dense_strides(asked.sizes), asked.block.data()});
+  }
+  const DefaultFloatEnvironment environment;
+  return compare_with_reference(*session_, graph_, program_, plan->sizes.bindings, before, found);
+}
+
+Status Executable::run_once(const RunRequest& request) {
   TW_RETURN_IF_ERROR(check_counts(request));
   const DefaultFloatEnvironment environment;
   const auto start = std::chrono::steady_clock::now();

@@ -35,6 +35,7 @@ struct LoadedKernel {
 struct CompileRecord {
   std::string mode;  // "sync", "eager"
   std::string precision;
+  bool check = false;  // every run is compared with the reference
   bool graph_cache_hit = false;
   std::string graph_key;
   double plan_seconds = 0, emit_seconds = 0, compile_seconds = 0, load_seconds = 0, total_seconds = 0;
@@ -98,6 +99,8 @@ class Executable {
   Executable(std::shared_ptr<Session> session, Graph graph, Program program,
              std::vector<LoadedKernel> kernels, CompileRecord record);
 
+  Status run_once(const RunRequest& request);
+  Status run_checked(const RunRequest& request);
   Status check_counts(const RunRequest& request) const;
   // Puts bound frozen tensors where an input is null; `held` keeps them alive.
   Status resolve_inputs(std::span<const TensorView* const> inputs, std::vector<const TensorView*>* resolved,

@@ -20,19 +20,6 @@ const char* origin_text(KernelOrigin origin) {
   return "";
 }
 
-const char* reason_text(FallbackReason reason) {
-  switch (reason) {
-    case FallbackReason::UnsupportedOp: return "unsupported_op";
-    case FallbackReason::UnsupportedType: return "unsupported_type";
-    case FallbackReason::UnsupportedShape: return "unsupported_shape";
-    case FallbackReason::CustomCall: return "custom_call";
-    case FallbackReason::Control: return "control";
-    case FallbackReason::CompileFailed: return "compile_failed";
-    case FallbackReason::Disabled: return "disabled";
-  }
-  return "";
-}
-
 void count_launches(const std::vector<Launch>& launches, std::map<std::string, int64_t>& counts) {
   static constexpr const char* kNames[] = {"kernel", "builtin", "reference", "copy", "loop"};
   for (const Launch& launch : launches) {
@@ -43,24 +30,58 @@ void count_launches(const std::vector<Launch>& launches, std::map<std::string, i
   }
 }
 
-void write_nodes(JsonWriter& json, const Graph& graph, const std::vector<uint32_t>& nodes) {
-  json.key("nodes").begin_array();
+void write_names(JsonWriter& json, const char* key, const Program& program,
+                 const std::vector<uint32_t>& nodes) {
+  json.key(key).begin_array();
   for (uint32_t node : nodes)
-    if (node < graph.node_count()) json.value(node_name(graph, NodeId{node}));
+    if (node < program.node_names.size()) json.value(program.node_names[node]);
   json.end_array();
 }
 
-void write_kernels(JsonWriter& json, const Graph& graph, const Program& program,
-                   const std::vector<LoadedKernel>& kernels) {
+// What each kernel writes, by its first launch.
+void find_outputs(const Program& program, const std::vector<Launch>& launches,
+                  std::vector<std::vector<std::string>>& outputs) {
+  for (const Launch& launch : launches) {
+    find_outputs(program, launch.body, outputs);
+    if (launch.kind != LaunchKind::Kernel) continue;
+    std::vector<std::string>& names = outputs[static_cast<size_t>(launch.kernel)];
+    if (!names.empty()) continue;
+    for (size_t position = 0; position < launch.buffers.size(); ++position) {
+      const Buffer& buffer = program.buffers[launch.buffers[position].buffer.index];
+      if (buffer_use(program, launch, position) != Use::Read)
+        names.push_back(cat(buffer.name, ": ", buffer.type.to_string()));
+    }
+  }
+}
+
+void write_kernels(JsonWriter& json, const Program& program, const std::vector<LoadedKernel>& kernels) {
+  std::vector<std::vector<std::string>> outputs(kernels.size());
+  find_outputs(program, program.launches, outputs);
   json.key("kernels").begin_array();
   for (size_t index = 0; index < kernels.size(); ++index) {
     const KernelEntry& entry = program.kernels[index];
     const LoadedKernel& loaded = kernels[index];
     json.begin_object().field("name", entry.kernel.name).field("description", entry.description);
-    write_nodes(json, graph, entry.nodes);
-    json.field("origin", origin_text(loaded.origin)).field("key", loaded.key);
+    write_names(json, "nodes", program, entry.nodes);
+    json.key("outputs").begin_array();
+    for (const std::string& output : outputs[index]) json.value(output);
+    json.end_array().field("origin", origin_text(loaded.origin)).field("key", loaded.key);
     json.field("compile_seconds", loaded.compile_seconds).field("code_bytes", loaded.code_bytes);
+    json.field("scratch_bytes", loaded.scratch_bytes);
     json.field("flops", entry.flops).field("bytes", entry.bytes).end_object();
+  }
+  json.end_array();
+}
+
+// Fallback nodes, by the launches that run them; in eager mode every node is one, and none is listed.
+void write_fallbacks(JsonWriter& json, const Program& program) {
+  json.field("fallback_count", static_cast<int64_t>(program.fallbacks.size()));
+  json.key("fallbacks").begin_array();
+  for (const Fallback& fallback : program.fallbacks) {
+    json.begin_object();
+    json.field("node", fallback.node < program.node_names.size() ? program.node_names[fallback.node] : "");
+    json.field("op", op_name(fallback.op)).field("reason", fallback_reason_name(fallback.reason));
+    json.field("sentence", fallback.sentence).end_object();
   }
   json.end_array();
 }
@@ -81,21 +102,10 @@ std::string Executable::report_json() {
   for (const char* kind : {"kernel", "builtin", "loop", "copy", "reference", "custom_call"})
     json.field(kind, launches[kind]);
   json.end_object();
-  write_kernels(json, graph_, program_, kernels_);
+  write_kernels(json, program_, kernels_);
   std::map<KernelOrigin, int64_t> origins;
   for (const LoadedKernel& kernel : kernels_) ++origins[kernel.origin];
-  json.field("fallback_count", static_cast<int64_t>(program_.fallbacks.size()));
-  json.key("fallbacks").begin_array();
-  for (const Fallback& fallback : program_.fallbacks) {
-    json.begin_object();
-    if (fallback.node < graph_.node_count()) {
-      json.field("node", node_name(graph_, NodeId{fallback.node}));
-      json.field("tag", graph_.node(NodeId{fallback.node}).tag);
-    }
-    json.field("op", op_name(fallback.op)).field("reason", reason_text(fallback.reason));
-    json.field("sentence", fallback.sentence).end_object();
-  }
-  json.end_array();
+  write_fallbacks(json, program_);
   json.key("cache").begin_object();
   json.field("graph_hit", record_.graph_cache_hit).field("graph_key", record_.graph_key);
   json.field("kernel_hits", origins[KernelOrigin::Memory] + origins[KernelOrigin::Disk]);

@@ -12,7 +12,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "bench/tile/machine_limits.h"
+#include "bench/support/machine_limits.h"
 #include "codegen/emit/emit.h"
 #include "codegen/run_program.h"
 #include "ir/reference/scalar.h"

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "codegen/lower/merged_domain.h"
 #include "codegen/lower/tile_lowering.h"
+#include "ir/accumulation.h"
 #include "ir/inference.h"
 
 namespace tilewright {
@@ -138,8 +139,8 @@ class Contraction {
     choose_block();
     make_grid();
     DType in = graph_.type(node_.operands[0]).dtype;
-    DType accumulate =
-        AttributeReader(node_.op, node_.attributes).get_dtype("accumulate_type", default_accumulate(in));
+    DType accumulate = accumulate_type_of(AttributeReader(node_.op, node_.attributes), product_type(in),
+                                          graph_.type(node_.results[0]).dtype);
     ValueId acc = kernel_.integer(0, TileType{accumulate, {rows_, columns_}});
     std::vector<Dim> at(contract_.size());
     for (size_t i = 0; i < contract_.size(); ++i) {
@@ -153,7 +154,7 @@ class Contraction {
     return next;
   }
 
-  static DType default_accumulate(DType in) {
+  static DType product_type(DType in) {
     if (in == DType::I8 || in == DType::U8) return DType::I32;
     return accumulation_type(in);
   }

@@ -1,6 +1,7 @@
 // Lowering of ragged_dot: a table of where groups end, then blocks of rows that never cross a group.
 #include "codegen/lower/program_builder.h"
 #include "codegen/lower/tile_sizes.h"
+#include "ir/accumulation.h"
 #include "ir/inference.h"
 
 namespace tilewright {
@@ -119,8 +120,8 @@ class RaggedDot {
 
   ValueId product(tile::KernelBuilder& kernel, const Dim& group, const Dim& row, const Dim& column) const {
     DType in = graph_.type(node_.operands[0]).dtype;
-    DType accumulate =
-        AttributeReader(node_.op, node_.attributes).get_dtype("accumulate_type", accumulation_type(in));
+    DType accumulate = accumulate_type_of(AttributeReader(node_.op, node_.attributes), in,
+                                          graph_.type(node_.results[0]).dtype);
     ValueId acc = kernel.integer(0, TileType{accumulate, {rows_, columns_}});
     Dim depth = kernel.begin_for(Dim(0), k_, Dim(depth_), {acc});
     tile::Access a{lhs_, {{row, {{0, 1}}, {}}, {depth, {{1, 1}}, {}}}, false};

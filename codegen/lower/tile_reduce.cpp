@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "codegen/lower/tile_lowering.h"
+#include "ir/accumulation.h"
 #include "ir/inference.h"
 #include "ir/reference/scalar.h"
 
@@ -81,8 +82,8 @@ ValueId TileLowering::reduce(NodeId id) {
   DType dtype = graph.type(operand).dtype;
   AttributeReader attributes(node.op, node.attributes);
   bool sums = node.op == Op::ReduceSum || node.op == Op::ReduceProduct;
-  DType accumulate = sums ? attributes.get_dtype("accumulate_type", accumulation_type(dtype)) : dtype;
   DType result_dtype = graph.type(node.results[0]).dtype;
+  DType accumulate = sums ? accumulate_type_of(attributes, dtype, result_dtype) : dtype;
   Combine combine = combine_of(node.op, dtype);
   IndexMap map = reduction_map_(id);
   ReductionAxes axes = reduction_axes(id, map, false);

@@ -168,10 +168,10 @@ ValueId ramp(Builder& b, ValueId x) {
 }
 }  // namespace
 
+// The ramp is divided before the product, which would overflow.
 Status expand_hardswish(Expansion& e) {
-  ValueId x = widened(e, 0);
-  ValueId product = e.b.multiply(x, ramp(e.b, x));
-  return finish(e, e.b.divide(product, e.b.constant_like(6, product)));
+  ValueId x = widened(e, 0), r = ramp(e.b, x);
+  return finish(e, e.b.multiply(x, e.b.divide(r, e.b.constant_like(6, r))));
 }
 
 Status expand_hardsigmoid(Expansion& e) {

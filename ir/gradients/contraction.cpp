@@ -30,30 +30,34 @@ struct Side {
 };
 
 // The gradient for the operand with dims `own`: the cotangent, whose dims of the other side's free part start
-// at `other_free_at`, contracted with the other operand.
+// at `other_free_at`, contracted with the other operand.  Of the two orders of the product, the one that
+// needs no transpose.
 ValueId dot_gradient(Gradient& g, int operand, const Side& own, const Side& other, size_t other_free_at) {
   Builder& b = g.b;
-  ValueId partner = g.operands[1 - operand];
   DType dtype = dtype_of(g, operand), work = wider(dtype, b.dtype(g.cotangent()));
+  // The other's contracted dims appear in rising order.
+  Ints order(other.contract.size()), contract;
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](int64_t i, int64_t j) { return other.contract[i] < other.contract[j]; });
+  for (int64_t i : order) contract.push_back(own.contract[i]);
+  Ints cotangent_first = joined(own.batch, joined(own.free, contract));
+  Ints partner_first = joined(own.batch, joined(contract, own.free));
+  bool swapped = std::is_sorted(partner_first.begin(), partner_first.end()) &&
+                 !std::is_sorted(cotangent_first.begin(), cotangent_first.end());
   AttributeMap attributes = pick_attributes(g, {"precision"});
   if (g.attributes.has("accumulate_type")) {
     attributes["accumulate_type"] = wider(g.attributes.get_dtype("accumulate_type", work), work);
   }
-  attributes["lhs_batch"] = counted(0, own.batch.size());
-  attributes["rhs_batch"] = other.batch;
-  attributes["lhs_contract"] = counted(other_free_at, other.free.size());
-  attributes["rhs_contract"] = other.free;
+  ValueId c = b.convert(g.cotangent(), work), partner = b.convert(g.operands[1 - operand], work);
+  attributes[swapped ? "rhs_batch" : "lhs_batch"] = counted(0, own.batch.size());
+  attributes[swapped ? "lhs_batch" : "rhs_batch"] = other.batch;
+  attributes[swapped ? "rhs_contract" : "lhs_contract"] = counted(other_free_at, other.free.size());
+  attributes[swapped ? "lhs_contract" : "rhs_contract"] = other.free;
   if (work != dtype) attributes["out_type"] = dtype;
-  ValueId product =
-      b.emit(Op::DotGeneral, {b.convert(g.cotangent(), work), b.convert(partner, work)}, attributes);
-  // The result has batch dims, own free dims, then the other's contracted dims in rising order.
-  Ints order(other.contract.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(),
-            [&](int64_t i, int64_t j) { return other.contract[i] < other.contract[j]; });
-  Ints own_dims = joined(own.batch, own.free);
-  for (int64_t i : order) own_dims.push_back(own.contract[i]);
-  return b.transpose(product, inverse_permutation(own_dims));
+  if (swapped) std::swap(c, partner);
+  ValueId product = b.emit(Op::DotGeneral, {c, partner}, attributes);
+  return b.transpose(product, inverse_permutation(swapped ? partner_first : cotangent_first));
 }
 
 }  // namespace

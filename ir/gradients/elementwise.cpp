@@ -113,7 +113,8 @@ Status gradient_subtract(Gradient& g) {
 
 Status gradient_multiply(Gradient& g) {
   if (g.wants(0)) g.gradients[0] = g.b.multiply(g.cotangent(), g.operands[1]);
-  if (g.wants(1)) g.gradients[1] = g.b.multiply(g.cotangent(), g.operands[0]);
+  bool square = g.wants(0) && g.operands[0] == g.operands[1];
+  if (g.wants(1)) g.gradients[1] = square ? g.gradients[0] : g.b.multiply(g.cotangent(), g.operands[0]);
   return Status::ok();
 }
 

@@ -85,6 +85,8 @@ static Status gradient_reduce_extreme(Gradient& g) {
   DType dtype = dtype_of(g, 0), wide = accumulation_type(dtype);
   ValueId hit = b.compare(g.operands[0], spread(g, g.results[0]), "EQ");
   ValueId count = b.emit(Op::ReduceSum, {b.convert(hit, wide)}, pick_attributes(g, {"dims", "keepdims"}));
+  // At least one, so that no hit (a NaN) divides by zero.
+  count = b.maximum(count, b.constant_like(1, count));
   ValueId share = b.convert(b.divide(b.convert(g.cotangent(), wide), count), dtype);
   g.gradients[0] = keep_where(b, hit, spread(g, share));
   return Status::ok();

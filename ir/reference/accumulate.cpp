@@ -5,17 +5,6 @@
 
 namespace tilewright::reference {
 
-namespace {
-
-DType wider(DType a, DType b) { return dtype_bytes(b) > dtype_bytes(a) ? b : a; }
-
-}  // namespace
-
-DType accumulation_of(const AttributeReader& attributes, DType operand, DType result) {
-  DType fallback = wider(accumulation_type(operand), accumulation_type(result));
-  return attributes.get_dtype("accumulate_type", fallback);
-}
-
 void store_sum(DType accumulate, DType dtype, void* base, int64_t offset, double sum) {
   double rounded = round_to(accumulate, sum);
   (void)visit<kFloat | kFloat8>(dtype, [&]<class T>(Tag<T>) {

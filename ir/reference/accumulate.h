@@ -2,13 +2,11 @@
 // type.
 #pragma once
 
+#include "ir/accumulation.h"
 #include "ir/reference/attributes.h"
 #include "ir/reference/element.h"
 
 namespace tilewright::reference {
-
-// accumulate_type if given, else the wider of what the operand and the result would accumulate in.
-DType accumulation_of(const AttributeReader& attributes, DType operand, DType result);
 
 // Rounds a sum to the accumulation type, then stores it as `dtype`.  Integers wrap to both.
 void store_sum(DType accumulate, DType dtype, void* base, int64_t offset, double sum);

@@ -45,6 +45,18 @@ int64_t Numbers::integer(int64_t i) const {
   }
 }
 
+std::vector<double> doubles_of(const TensorRef& tensor) {
+  Numbers x(tensor);
+  std::vector<double> values(static_cast<size_t>(x.count()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = x[static_cast<int64_t>(i)];
+  return values;
+}
+
+std::optional<Numbers> optional_input(const KernelCall& call, int index) {
+  if (!call.has(index)) return std::nullopt;
+  return Numbers(call.in(index));
+}
+
 double round_to_work(DType dtype, double value) {
   return dtype == DType::F64 ? value : static_cast<double>(static_cast<float>(value));
 }
@@ -57,6 +69,20 @@ void put(const TensorRef& out, int64_t i, double value) {
     case DType::F16: elements_of<F16>(out)[i] = Element<F16>::store(narrow); return;
     case DType::BF16: elements_of<BF16>(out)[i] = Element<BF16>::store(narrow); return;
     default: put_integer(out, i, static_cast<int64_t>(value)); return;
+  }
+}
+
+void put_all(const TensorRef& out, const std::vector<double>& values) {
+  for (size_t i = 0; i < values.size(); ++i) put(out, static_cast<int64_t>(i), values[i]);
+}
+
+double round_to_stored(DType dtype, double value) {
+  float narrow = static_cast<float>(value);
+  switch (dtype) {
+    case DType::F64: return value;
+    case DType::F16: return static_cast<double>(Element<F16>::load(Element<F16>::store(narrow)));
+    case DType::BF16: return static_cast<double>(Element<BF16>::load(Element<BF16>::store(narrow)));
+    default: return static_cast<double>(narrow);
   }
 }
 

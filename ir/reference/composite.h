@@ -2,6 +2,7 @@
 // one axis.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "ir/reference/philox.h"
@@ -31,9 +32,17 @@ class Numbers {
   int64_t count_;
 };
 
+// All elements as doubles, for kernels that read each more than once.
+std::vector<double> doubles_of(const TensorRef& tensor);
+// An operand that may be absent.
+std::optional<Numbers> optional_input(const KernelCall& call, int index);
+
 // Writes element i of a dense output: narrow floats are rounded from the f32 result, integers wrap.
 void put(const TensorRef& out, int64_t i, double value);
 void put_integer(const TensorRef& out, int64_t i, int64_t value);
+void put_all(const TensorRef& out, const std::vector<double>& values);
+// The value as it would be stored in and read back from the dtype, by way of f32.
+double round_to_stored(DType dtype, double value);
 // Rounds to the type in which composites of this dtype are computed: f32, or f64 for f64.
 double round_to_work(DType dtype, double value);
 

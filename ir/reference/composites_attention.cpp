@@ -8,7 +8,7 @@ namespace {
 
 // Everything that forward and backward read; q stands at operand `first`.
 struct Attending {
-  Numbers q, k, v;
+  std::vector<double> q, k, v;
   int64_t b, h, hk, s, t, d, dv;
   double scale, softcap, dropout;
   bool causal, safe;
@@ -17,9 +17,14 @@ struct Attending {
   int first;
 
   Attending(const KernelCall& call, int first)
-      : q(call.in(first)), k(call.in(first + 1)), v(call.in(first + 2)), call(call), first(first) {
-    b = q.size(0), h = q.size(1), s = q.size(2), d = q.size(3);
-    hk = k.size(1), t = k.size(2), dv = v.size(3);
+      : q(doubles_of(call.in(first))),
+        k(doubles_of(call.in(first + 1))),
+        v(doubles_of(call.in(first + 2))),
+        call(call),
+        first(first) {
+    const std::vector<int64_t>&qs = call.in(first).sizes, &ks = call.in(first + 1).sizes;
+    b = qs[0], h = qs[1], s = qs[2], d = qs[3];
+    hk = ks[1], t = ks[2], dv = call.in(first + 2).sizes[3];
     const AttributeReader& a = call.attributes;
     scale = a.has("scale") ? a.get_float("scale") : 1 / std::sqrt(static_cast<double>(d));
     softcap = a.get_float("softcap"), dropout = a.get_float("dropout");
@@ -132,9 +137,8 @@ Status reference_attention_grad(KernelCall& call) {
   if (call.has(4)) mask.emplace_back(call.in(4));
   if (call.has(5)) words.emplace_back(call.in(5));
   bool mask_grad = call.attributes.get_bool("mask_grad");
-  std::vector<double> dq(static_cast<size_t>(a.q.count())), dk(static_cast<size_t>(a.k.count()));
-  std::vector<double> dv(static_cast<size_t>(a.v.count())),
-      dmask(mask_grad ? static_cast<size_t>(mask[0].count()) : 0);
+  std::vector<double> dq(a.q.size()), dk(a.k.size());
+  std::vector<double> dv(a.v.size()), dmask(mask_grad ? static_cast<size_t>(mask[0].count()) : 0);
   std::vector<Score> row(static_cast<size_t>(a.t));
   for (int64_t ib = 0; ib < a.b; ++ib) {
     for (int64_t ih = 0; ih < a.h; ++ih) {
@@ -165,10 +169,7 @@ Status reference_attention_grad(KernelCall& call) {
     }
   }
   const std::vector<double>* results[4] = {&dq, &dk, &dv, &dmask};
-  for (int r = 0; r < 4; ++r) {
-    for (size_t i = 0; i < results[r]->size(); ++i)
-      put(call.out(r), static_cast<int64_t>(i), (*results[r])[i]);
-  }
+  for (int r = 0; r < 4; ++r) put_all(call.out(r), *results[r]);
   return Status::ok();
 }
 

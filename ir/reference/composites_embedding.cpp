@@ -39,10 +39,6 @@ BagRanges bag_ranges(const KernelCall& call, const Numbers& indices, const Numbe
   return r;
 }
 
-void write(const TensorRef& out, const std::vector<double>& values) {
-  for (size_t i = 0; i < values.size(); ++i) put(out, static_cast<int64_t>(i), values[i]);
-}
-
 }  // namespace
 
 Status reference_embedding(KernelCall& call) {
@@ -72,7 +68,7 @@ Status reference_embedding_grad(KernelCall& call) {
     if (row < 0 || row >= rows || (padding >= 0 && row == padding)) continue;
     for (int64_t c = 0; c < columns; ++c) sum[row * columns + c] += g[i * columns + c];
   }
-  write(call.out(), sum);
+  put_all(call.out(), sum);
   return Status::ok();
 }
 
@@ -99,10 +95,9 @@ Status reference_embedding_bag(KernelCall& call) {
   const std::string& mode = call.attributes.get_string("mode");
   int64_t columns = table.size(1);
   std::vector<int64_t> rows;
-  std::vector<double> weights(static_cast<size_t>(indices.count()), 1);
+  std::optional<Numbers> weights = optional_input(call, 3);
   for (int64_t i = 0; i < indices.count(); ++i) {
     rows.push_back(resolve(call, indices.integer(i), table.size(0), "error"));
-    if (call.has(3)) weights[static_cast<size_t>(i)] = Numbers(call.in(3))[i];
   }
   BagRanges ranges = bag_ranges(call, indices, offsets);
   for (size_t bag = 0; bag < ranges.begin.size(); ++bag) {
@@ -115,7 +110,7 @@ Status reference_embedding_bag(KernelCall& call) {
       }
       double sum = 0;
       for (int64_t i = begin; i < end; ++i) {
-        if (rows[i] >= 0) sum += table[rows[i] * columns + c] * weights[static_cast<size_t>(i)];
+        if (rows[i] >= 0) sum += table[rows[i] * columns + c] * (weights ? (*weights)[i] : 1);
       }
       put(call.out(0), cell, mode == "mean" && end > begin ? sum / static_cast<double>(end - begin) : sum);
       put_integer(call.out(1), cell, -1);
@@ -126,6 +121,7 @@ Status reference_embedding_bag(KernelCall& call) {
 
 Status reference_embedding_bag_grad(KernelCall& call) {
   Numbers g(call.in(0)), indices(call.in(1)), offsets(call.in(2)), chosen(call.in(4));
+  std::optional<Numbers> weights = optional_input(call, 3);
   const std::string& mode = call.attributes.get_string("mode");
   int64_t rows = call.out().sizes[0], columns = call.out().sizes[1];
   std::vector<double> sum(static_cast<size_t>(rows * columns));
@@ -142,13 +138,13 @@ Status reference_embedding_bag_grad(KernelCall& call) {
       for (int64_t i = begin; i < end; ++i) {
         int64_t row = indices.integer(i);
         if (row < 0 || row >= rows) continue;
-        double weight = call.has(3) ? Numbers(call.in(3))[i] : 1;
+        double weight = weights ? (*weights)[i] : 1;
         sum[row * columns + c] +=
             mode == "mean" ? g[cell] / static_cast<double>(end - begin) : g[cell] * weight;
       }
     }
   }
-  write(call.out(), sum);
+  put_all(call.out(), sum);
   return Status::ok();
 }
 
@@ -165,7 +161,7 @@ Status reference_embedding_bag_weights_grad(KernelCall& call) {
       }
     }
   }
-  write(call.out(), sum);
+  put_all(call.out(), sum);
   return Status::ok();
 }
 

@@ -39,17 +39,10 @@ Classification classify(const KernelCall& call, std::vector<double> logits, int6
   return r;
 }
 
-std::vector<double> read(const TensorRef& tensor) {
-  Numbers x(tensor);
-  std::vector<double> values;
-  for (int64_t i = 0; i < x.count(); ++i) values.push_back(x[i]);
-  return values;
-}
-
 // x [n, d] times w [c, d] transposed.
 std::vector<double> project(const TensorRef& input, const TensorRef& weights) {
-  Numbers x(input), w(weights);
-  int64_t n = x.size(0), d = x.size(1), c = w.size(0);
+  std::vector<double> x = doubles_of(input), w = doubles_of(weights);
+  int64_t n = input.sizes[0], d = input.sizes[1], c = weights.sizes[0];
   std::vector<double> y(static_cast<size_t>(n * c));
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t k = 0; k < c; ++k) {
@@ -121,7 +114,7 @@ std::vector<double> entropy_gradient(const KernelCall& call, const Classificatio
 
 Status reference_cross_entropy(KernelCall& call) {
   const TensorRef& logits = call.in(0);
-  Classification r = classify(call, read(logits), logits.sizes[0], logits.sizes[1], 1, 2);
+  Classification r = classify(call, doubles_of(logits), logits.sizes[0], logits.sizes[1], 1, 2);
   r.smoothing = call.attributes.get_float("label_smoothing");
   write_entropy(call, r);
   return Status::ok();
@@ -129,10 +122,10 @@ Status reference_cross_entropy(KernelCall& call) {
 
 Status reference_cross_entropy_grad(KernelCall& call) {
   const TensorRef& logits = call.in(1);
-  Classification r = classify(call, read(logits), logits.sizes[0], logits.sizes[1], 2, 3);
+  Classification r = classify(call, doubles_of(logits), logits.sizes[0], logits.sizes[1], 2, 3);
   r.smoothing = call.attributes.get_float("label_smoothing");
   std::vector<double> d = entropy_gradient(call, r, call.in(4));
-  for (size_t i = 0; i < d.size(); ++i) put(call.out(), static_cast<int64_t>(i), d[i]);
+  put_all(call.out(), d);
   return Status::ok();
 }
 
@@ -144,8 +137,8 @@ Status reference_linear_cross_entropy(KernelCall& call) {
 }
 
 Status reference_linear_cross_entropy_grad(KernelCall& call) {
-  Numbers x(call.in(1)), w(call.in(2));
-  int64_t n = x.size(0), d = x.size(1), c = w.size(0);
+  std::vector<double> x = doubles_of(call.in(1)), w = doubles_of(call.in(2));
+  int64_t n = call.in(1).sizes[0], d = call.in(1).sizes[1], c = call.in(2).sizes[0];
   Classification r = classify(call, project(call.in(1), call.in(2)), n, c, 3, -1);
   std::vector<double> dlogits = entropy_gradient(call, r, call.in(4));
   std::vector<double> dx(static_cast<size_t>(n * d)), dw(static_cast<size_t>(c * d));
@@ -157,8 +150,8 @@ Status reference_linear_cross_entropy_grad(KernelCall& call) {
       }
     }
   }
-  for (size_t i = 0; i < dx.size(); ++i) put(call.out(0), static_cast<int64_t>(i), dx[i]);
-  for (size_t i = 0; i < dw.size(); ++i) put(call.out(1), static_cast<int64_t>(i), dw[i]);
+  put_all(call.out(0), dx);
+  put_all(call.out(1), dw);
   return Status::ok();
 }
 
@@ -188,9 +181,9 @@ double softplus(double x) { return std::fmax(x, 0) + std::log1p(std::exp(-std::f
 
 Status reference_bce_with_logits(KernelCall& call) {
   Numbers x(call.in(0)), target(call.in(1));
+  std::optional<Numbers> weight = optional_input(call, 2), positive = optional_input(call, 3);
   return reduce_loss(call, [&](int64_t i) {
-    double t = target[i], p = call.has(3) ? Numbers(call.in(3))[i] : 1,
-           w = call.has(2) ? Numbers(call.in(2))[i] : 1;
+    double t = target[i], p = positive ? (*positive)[i] : 1, w = weight ? (*weight)[i] : 1;
     return w * ((1 - t) * x[i] + (1 + (p - 1) * t) * softplus(-x[i]));
   });
 }

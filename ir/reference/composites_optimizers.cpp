@@ -15,6 +15,7 @@ Status adam_step(KernelCall& call, bool decoupled) {
   double step = scalar(call, 5), lr = scalar(call, 6);
   const AttributeReader& a = call.attributes;
   double beta1 = a.get_float("beta1"), beta2 = a.get_float("beta2"), decay = a.get_float("weight_decay");
+  std::optional<Numbers> vmax = optional_input(call, 4);
   double correction1 = 1 - std::pow(beta1, step), correction2 = 1 - std::pow(beta2, step);
   for (int64_t i = 0; i < p.count(); ++i) {
     double value = p[i], gradient = a.get_bool("maximize") ? -g[i] : g[i];
@@ -25,8 +26,8 @@ Status adam_step(KernelCall& call, bool decoupled) {
     double m_out = beta1 * m[i] + (1 - beta1) * gradient,
            v_out = beta2 * v[i] + (1 - beta2) * gradient * gradient;
     double largest = v_out;
-    if (call.has(4)) {
-      double before = Numbers(call.in(4))[i];
+    if (vmax) {
+      double before = (*vmax)[i];
       largest = before > v_out || std::isnan(before) ? before : v_out;
     }
     double denominator = std::sqrt(largest / correction2) + a.get_float("eps");

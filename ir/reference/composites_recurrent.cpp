@@ -8,13 +8,6 @@ namespace {
 
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
-std::vector<double> read(const TensorRef& tensor) {
-  Numbers x(tensor);
-  std::vector<double> values;
-  for (int64_t i = 0; i < x.count(); ++i) values.push_back(x[i]);
-  return values;
-}
-
 // Row `row` of w times x plus a bias entry.
 double affine(const double* x, const std::vector<double>& w, const std::vector<double>& bias, int64_t row,
               int64_t width) {
@@ -30,9 +23,9 @@ struct Cell {
 
   Cell(const KernelCall& call, int first, bool second_bias) {
     hidden = call.in(1).sizes[1], batch = call.in(1).sizes[0], inputs = call.in(0).sizes.back();
-    w_ih = read(call.in(first)), w_hh = read(call.in(first + 1));
-    if (call.has(first + 2)) b_ih = read(call.in(first + 2));
-    if (second_bias && call.has(first + 3)) b_hh = read(call.in(first + 3));
+    w_ih = doubles_of(call.in(first)), w_hh = doubles_of(call.in(first + 1));
+    if (call.has(first + 2)) b_ih = doubles_of(call.in(first + 2));
+    if (second_bias && call.has(first + 3)) b_hh = doubles_of(call.in(first + 3));
   }
 };
 
@@ -77,7 +70,7 @@ void gru_step(const Cell& cell, const double* x, std::vector<double>& h) {
 void store(const TensorRef& out, int64_t offset, std::vector<double>& values) {
   for (size_t i = 0; i < values.size(); ++i) {
     put(out, offset + static_cast<int64_t>(i), values[i]);
-    values[i] = Numbers(out)[offset + static_cast<int64_t>(i)];
+    values[i] = round_to_stored(out.dtype, values[i]);
   }
 }
 
@@ -87,7 +80,7 @@ constexpr int64_t kTorchOrder[4] = {0, 1, 2, 3}, kOnnxOrder[4] = {0, 2, 3, 1};
 
 Status reference_lstm_cell(KernelCall& call) {
   Cell cell(call, 3, false);
-  std::vector<double> x = read(call.in(0)), h = read(call.in(1)), c = read(call.in(2));
+  std::vector<double> x = doubles_of(call.in(0)), h = doubles_of(call.in(1)), c = doubles_of(call.in(2));
   bool torch_order = call.attributes.get_string("order") == "ifgo";
   lstm_step(cell, x.data(), h, c, torch_order ? kTorchOrder : kOnnxOrder);
   store(call.out(0), 0, h);
@@ -97,7 +90,7 @@ Status reference_lstm_cell(KernelCall& call) {
 
 Status reference_gru_cell(KernelCall& call) {
   Cell cell(call, 2, true);
-  std::vector<double> x = read(call.in(0)), h = read(call.in(1));
+  std::vector<double> x = doubles_of(call.in(0)), h = doubles_of(call.in(1));
   gru_step(cell, x.data(), h);
   store(call.out(0), 0, h);
   return Status::ok();
@@ -105,7 +98,7 @@ Status reference_gru_cell(KernelCall& call) {
 
 Status reference_lstm(KernelCall& call) {
   Cell cell(call, 3, false);
-  std::vector<double> x = read(call.in(0)), h = read(call.in(1)), c = read(call.in(2));
+  std::vector<double> x = doubles_of(call.in(0)), h = doubles_of(call.in(1)), c = doubles_of(call.in(2));
   int64_t steps = call.in(0).sizes[0];
   for (int64_t k = 0; k < steps; ++k) {
     int64_t t = call.attributes.get_bool("reverse") ? steps - 1 - k : k;
@@ -120,7 +113,7 @@ Status reference_lstm(KernelCall& call) {
 
 Status reference_gru(KernelCall& call) {
   Cell cell(call, 2, true);
-  std::vector<double> x = read(call.in(0)), h = read(call.in(1));
+  std::vector<double> x = doubles_of(call.in(0)), h = doubles_of(call.in(1));
   int64_t steps = call.in(0).sizes[0];
   for (int64_t k = 0; k < steps; ++k) {
     int64_t t = call.attributes.get_bool("reverse") ? steps - 1 - k : k;
@@ -134,6 +127,7 @@ Status reference_gru(KernelCall& call) {
 Status reference_selective_scan(KernelCall& call) {
   Numbers u(call.in(0)), delta(call.in(1)), a(call.in(2)), b(call.in(3)), c(call.in(4));
   int64_t n = u.size(0), length = u.size(1), width = u.size(2), states = a.size(1);
+  std::optional<Numbers> skip = optional_input(call, 5);
   bool softplus = call.attributes.get_bool("softplus");
   for (int64_t in = 0; in < n; ++in) {
     for (int64_t e = 0; e < width; ++e) {
@@ -147,7 +141,7 @@ Status reference_selective_scan(KernelCall& call) {
           state = std::exp(step * a[e * states + s]) * state + step * b[row + s] * u[at];
           y += state * c[row + s];
         }
-        put(call.out(), at, call.has(5) ? y + Numbers(call.in(5))[e] * u[at] : y);
+        put(call.out(), at, skip ? y + (*skip)[e] * u[at] : y);
       }
     }
   }

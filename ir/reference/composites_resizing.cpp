@@ -71,7 +71,7 @@ Status reference_upsample(KernelCall& call) {
   std::vector<double> y(static_cast<size_t>(call.out().elements()));
   resize(call, x.sizes(), call.out().sizes,
          [&](int64_t from, int64_t to, double weight) { y[to] += weight * x[from]; });
-  for (size_t i = 0; i < y.size(); ++i) put(call.out(), static_cast<int64_t>(i), y[i]);
+  put_all(call.out(), y);
   return Status::ok();
 }
 
@@ -80,7 +80,7 @@ Status reference_upsample_grad(KernelCall& call) {
   std::vector<double> dx(static_cast<size_t>(call.out().elements()));
   resize(call, call.out().sizes, g.sizes(),
          [&](int64_t to, int64_t from, double weight) { dx[to] += weight * g[from]; });
-  for (size_t i = 0; i < dx.size(); ++i) put(call.out(), static_cast<int64_t>(i), dx[i]);
+  put_all(call.out(), dx);
   return Status::ok();
 }
 

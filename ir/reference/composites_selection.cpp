@@ -94,7 +94,7 @@ Status reference_moe_combine(KernelCall& call) {
     if (source < 0 || source >= n * k) continue;
     for (int64_t c = 0; c < d; ++c) y[source / k * d + c] += weights[source] * rows[i * d + c];
   }
-  for (size_t i = 0; i < y.size(); ++i) put(call.out(), static_cast<int64_t>(i), y[i]);
+  put_all(call.out(), y);
   return Status::ok();
 }
 

@@ -49,10 +49,6 @@ struct Plane {
 
 Ints spatial(const std::vector<int64_t>& sizes) { return {sizes[2], sizes[3]}; }
 
-void write(const TensorRef& out, const std::vector<double>& values) {
-  for (size_t i = 0; i < values.size(); ++i) put(out, static_cast<int64_t>(i), values[i]);
-}
-
 void copy(const TensorRef& out, int64_t to, const Numbers& in, int64_t from) {
   size_t bytes = static_cast<size_t>(dtype_bytes(out.dtype));
   std::memcpy(static_cast<char*>(out.data) + static_cast<size_t>(to) * bytes,
@@ -93,7 +89,7 @@ Status reference_fold(KernelCall& call) {
       });
     }
   }
-  write(call.out(), sum);
+  put_all(call.out(), sum);
   return Status::ok();
 }
 
@@ -122,38 +118,42 @@ void products(const Plane& plane, const std::vector<int64_t>& x, const std::vect
 }  // namespace
 
 Status reference_conv2d(KernelCall& call) {
-  Numbers x(call.in(0)), w(call.in(1));
+  std::vector<double> x = doubles_of(call.in(0)), w = doubles_of(call.in(1));
   const TensorRef& out = call.out();
-  Plane plane(call, spatial(w.sizes()), x.size(2), x.size(3), false);
+  const std::vector<int64_t>&sizes = call.in(0).sizes, &window = call.in(1).sizes;
+  Plane plane(call, spatial(window), sizes[2], sizes[3], false);
   std::vector<double> y(static_cast<size_t>(out.elements()));
-  products(plane, x.sizes(), w.sizes(), out.sizes, call.attributes.get_int("groups"),
+  products(plane, sizes, window, out.sizes, call.attributes.get_int("groups"),
            [&](int64_t ix, int64_t iw, int64_t iy) { y[iy] += x[ix] * w[iw]; });
-  int64_t area = out.sizes[2] * out.sizes[3];
-  for (size_t i = 0; i < y.size() && call.has(2); ++i)
-    y[i] += Numbers(call.in(2))[static_cast<int64_t>(i) / area % out.sizes[1]];
-  write(out, y);
+  if (std::optional<Numbers> bias = optional_input(call, 2)) {
+    int64_t area = out.sizes[2] * out.sizes[3];
+    for (size_t i = 0; i < y.size(); ++i) y[i] += (*bias)[static_cast<int64_t>(i) / area % out.sizes[1]];
+  }
+  put_all(out, y);
   return Status::ok();
 }
 
 Status reference_conv2d_input_grad(KernelCall& call) {
-  Numbers g(call.in(0)), w(call.in(1));
+  std::vector<double> g = doubles_of(call.in(0)), w = doubles_of(call.in(1));
   const TensorRef& out = call.out();
-  Plane plane(call, spatial(w.sizes()), out.sizes[2], out.sizes[3], false);
+  const std::vector<int64_t>& window = call.in(1).sizes;
+  Plane plane(call, spatial(window), out.sizes[2], out.sizes[3], false);
   std::vector<double> dx(static_cast<size_t>(out.elements()));
-  products(plane, out.sizes, w.sizes(), g.sizes(), call.attributes.get_int("groups"),
+  products(plane, out.sizes, window, call.in(0).sizes, call.attributes.get_int("groups"),
            [&](int64_t ix, int64_t iw, int64_t iy) { dx[ix] += g[iy] * w[iw]; });
-  write(out, dx);
+  put_all(out, dx);
   return Status::ok();
 }
 
 Status reference_conv2d_weight_grad(KernelCall& call) {
-  Numbers g(call.in(0)), x(call.in(1));
+  std::vector<double> g = doubles_of(call.in(0)), x = doubles_of(call.in(1));
   const TensorRef& out = call.out();
-  Plane plane(call, spatial(out.sizes), x.size(2), x.size(3), false);
+  const std::vector<int64_t>& sizes = call.in(1).sizes;
+  Plane plane(call, spatial(out.sizes), sizes[2], sizes[3], false);
   std::vector<double> dw(static_cast<size_t>(out.elements()));
-  products(plane, x.sizes(), out.sizes, g.sizes(), call.attributes.get_int("groups"),
+  products(plane, sizes, out.sizes, call.in(0).sizes, call.attributes.get_int("groups"),
            [&](int64_t ix, int64_t iw, int64_t iy) { dw[iw] += g[iy] * x[ix]; });
-  write(out, dw);
+  put_all(out, dw);
   return Status::ok();
 }
 
@@ -195,7 +195,7 @@ Status reference_max_pool2d_grad(KernelCall& call) {
     int64_t at = indices.integer(i);
     if (at >= 0 && at < area) dx[i / windows * area + at] += g[i];
   }
-  write(out, dx);
+  put_all(out, dx);
   return Status::ok();
 }
 
@@ -245,7 +245,7 @@ Status reference_avg_pool2d_grad(KernelCall& call) {
     double share = g[i] / divisor_of(call, plane, oh, ow);
     plane.cells(oh, ow, [&](int64_t, int64_t, int64_t cell) { dx[i / windows * area + cell] += share; });
   }
-  write(out, dx);
+  put_all(out, dx);
   return Status::ok();
 }
 

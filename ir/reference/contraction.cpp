@@ -163,7 +163,7 @@ Status reference_dot_general(KernelCall& call) {
   std::vector<int64_t> lhs_depth = offsets_of(lhs, lhs_contract), rhs_depth = offsets_of(rhs, rhs_contract);
   int64_t m = lhs_rows.size(), n = rhs_columns.size();
   std::vector<int64_t> out_rows = steps_of(m, n), out_columns = steps_of(n, 1);
-  DType accumulate = accumulation_of(call.attributes, lhs.dtype, out.dtype);
+  DType accumulate = accumulate_type_of(call.attributes, lhs.dtype, out.dtype);
   return visit<kDot>(lhs.dtype, [&]<class T>(Tag<T>) {
     for (size_t batch = 0; batch < lhs_batches.size(); ++batch) {
       multiply<T>({elements_of<const T>(lhs) + lhs_batches[batch], lhs_rows, lhs_depth},
@@ -180,7 +180,7 @@ Status reference_ragged_dot(KernelCall& call) {
   std::vector<int64_t> depth = offsets_of(lhs, {1}), rhs_depth = offsets_of(rhs, {1}),
                        columns = offsets_of(rhs, {2});
   std::vector<int64_t> out_columns = steps_of(out.sizes[1], 1);
-  DType accumulate = accumulation_of(call.attributes, lhs.dtype, out.dtype);
+  DType accumulate = accumulate_type_of(call.attributes, lhs.dtype, out.dtype);
   return visit<kFloat>(lhs.dtype, [&]<class T>(Tag<T>) {
     int64_t start = 0;
     for (int64_t group = 0; group < rhs.sizes[0]; ++group) {

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "base/float_environment.h"
 #include "base/text.h"
 #include "ir/reference/strided.h"
 
@@ -224,6 +225,7 @@ Status run_node(const Graph& graph, const Node& node, const Bindings& bindings,
                 const InterpreterOptions& options) {
   (void)graph;
   if (node.op == Op::Uninitialized && !options.fill_uninitialized) return Status::ok();
+  DefaultFloatEnvironment environment;  // a host that flushes subnormals must not change what ops mean
   RegionRunner region_runner = [&](const Graph& region, std::span<const TensorRef> region_inputs,
                                    std::span<TensorRef> region_outputs) {
     return run_region(region, region_inputs, region_outputs, bindings, error, options);

@@ -68,7 +68,7 @@ template <template <class> class StateOf>
 Status reduce_accumulating(KernelCall& call) {
   const TensorRef &x = call.in(0), &out = call.out();
   Split split = split_dims(x, call.attributes.get_ints("dims"));
-  DType accumulate = accumulation_of(call.attributes, x.dtype, out.dtype);
+  DType accumulate = accumulate_type_of(call.attributes, x.dtype, out.dtype);
   return visit<kNumber>(x.dtype, [&]<class T>(Tag<T>) {
     using State = StateOf<T>;
     reduce<T>(x, split, State{}, [&](int64_t position, const State& state) {

@@ -1,6 +1,7 @@
 // Reference kernels against independent loops: strided operands, sums of many terms, convolution, errors.
 #include <gtest/gtest.h>
 
+#include <cfenv>
 #include <cmath>
 #include <numeric>
 #include <random>
@@ -425,6 +426,27 @@ TEST(Interpreter, LongChainsNeedNoStack) {
   auto got = interpret(graph, inputs, {});
   ASSERT_TRUE(got.is_ok());
   EXPECT_EQ(*static_cast<int32_t*>((*got)[0].ref.data), 5);
+}
+
+TEST(Interpreter, RoundsToNearestWhateverTheHostDoes) {
+  Graph graph = parse(
+      "graph @f() -> (f32[]) {\n %x = constant {value=1} : f32[]\n %y = constant {value=3} : f32[]\n"
+      " %z = divide %x, %y\n return %z\n}");
+  std::fesetround(FE_UPWARD);
+  auto got = interpret(graph, {}, {});
+  int mode = std::fegetround();
+  std::fesetround(FE_TONEAREST);
+  ASSERT_TRUE(got.is_ok());
+  EXPECT_EQ(floats_of((*got)[0])[0], 0x1.555556p-2f);
+  graph = parse(
+      "graph @f() -> (f32[]) {\n %x = constant {value=1} : f32[]\n %y = constant {value=10} : f32[]\n"
+      " %z = divide %x, %y\n return %z\n}");
+  std::fesetround(FE_DOWNWARD);
+  auto down = interpret(graph, {}, {});
+  std::fesetround(FE_TONEAREST);
+  ASSERT_TRUE(down.is_ok());
+  EXPECT_EQ(floats_of((*down)[0])[0], 0x1.99999ap-4f);
+  EXPECT_EQ(mode, FE_UPWARD);
 }
 
 TEST(Interpreter, AbortCheckStops) {

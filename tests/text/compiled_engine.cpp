@@ -21,14 +21,20 @@ struct Loaded {
   int64_t scratch_bytes = 0;
 };
 
-const Result<std::shared_ptr<Target>>& native_target() {
-  static const auto* target = new Result<std::shared_ptr<Target>>(create_target("native"));
-  return *target;
+// Made once a spelling and kept.
+Result<std::shared_ptr<Target>> target_of(const std::string& spelling) {
+  static auto* targets = new std::map<std::string, std::shared_ptr<Target>>;
+  auto found = targets->find(spelling);
+  if (found != targets->end()) return found->second;
+  TW_ASSIGN_OR_RETURN(std::shared_ptr<Target> target, create_target(spelling));
+  (*targets)[spelling] = target;
+  return target;
 }
+Result<std::shared_ptr<Target>> native_target() { return target_of("native"); }
 
 Result<Loaded> load_kernel(const Target& target, const tile::Kernel& kernel) {
   static auto* loaded = new std::map<std::string, Loaded>;
-  std::string text = tile::print(kernel);
+  std::string text = cat(target.info().name, "\n", tile::print(kernel));
   auto found = loaded->find(text);
   if (found != loaded->end()) return found->second;
   Result<EmittedKernel> emitted = emit_kernel(kernel, target.info().limits, {});
@@ -81,7 +87,13 @@ Result<std::vector<OwnedTensor>> run_on_tiles(const Graph& graph, std::span<cons
 
 Result<std::vector<OwnedTensor>> run_compiled(const Graph& graph, std::span<const TensorRef> inputs,
                                               const Bindings& bindings) {
-  TW_ASSIGN_OR_RETURN(std::shared_ptr<Target> target, native_target());
+  return run_compiled_for("native", graph, inputs, bindings);
+}
+
+Result<std::vector<OwnedTensor>> run_compiled_for(const std::string& spelling, const Graph& graph,
+                                                  std::span<const TensorRef> inputs,
+                                                  const Bindings& bindings) {
+  TW_ASSIGN_OR_RETURN(std::shared_ptr<Target> target, target_of(spelling));
   if (!target->info().is_runnable()) return Status::unimplemented(target->info().host_reason);
   TW_ASSIGN_OR_RETURN(Program program, plan(graph, target->info().limits));
   RunProgramOptions options = run_options();
@@ -92,6 +104,10 @@ Result<std::vector<OwnedTensor>> run_compiled(const Graph& graph, std::span<cons
         std::aligned_alloc(64, static_cast<size_t>((code.scratch_bytes + 127) / 64 * 64)), &std::free);
     code.function(buffers.data(), scalars.data(), 0, count, scratch.get());
     return Status::ok();
+  };
+  options.run_builtin = [&](const BuiltinCall& call) {
+    return target->run_builtin(
+        call, [](int64_t count, int64_t, FunctionRef<void(int64_t, int64_t)> body) { body(0, count); });
   };
   return run_program(program, graph, inputs, bindings, options);
 }

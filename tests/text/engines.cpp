@@ -69,12 +69,27 @@ Result<std::string> pair_text(const Graph& graph) {
   return print(pair.forward) + print(pair.backward);
 }
 
+// The narrower vectors, 16 and 32 bytes; native has the widest of the machine.
+Result<Outputs> run_compiled_v2(const Graph& graph, std::span<const TensorRef> inputs,
+                                const Bindings& bindings) {
+  return run_compiled_for("x86-64-v2", graph, inputs, bindings);
+}
+Result<Outputs> run_compiled_v3(const Graph& graph, std::span<const TensorRef> inputs,
+                                const Bindings& bindings) {
+  return run_compiled_for("x86-64-v3", graph, inputs, bindings);
+}
+
 }  // namespace
 
 const std::vector<Engine>& engines() {
   static const auto* list = new std::vector<Engine>{
-      {"reference", run_reference}, {"reparsed", run_reparsed}, {"tiles", run_on_tiles},
-      {"compiled", run_compiled},   {"expanded", run_expanded},
+      {"reference", run_reference},
+      {"reparsed", run_reparsed},
+      {"tiles", run_on_tiles},
+      {"compiled", run_compiled},
+      {"compiled for x86-64-v2", run_compiled_v2},
+      {"compiled for x86-64-v3", run_compiled_v3},
+      {"expanded", run_expanded},
   };
   return *list;
 }

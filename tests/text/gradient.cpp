@@ -96,6 +96,7 @@ class GradientCheck {
     } else {
       TW_RETURN_IF_ERROR(check_differences(graph));
     }
+    TW_RETURN_IF_ERROR(check_engines(joint_, inputs_, found_));
     std::string narrow = directive_.option("narrow", "f32,bf16,f16");
     for (const char* dtype : {"f32", "bf16", "f16"}) {
       bool agrees = !written && std::string_view(dtype) == "f32";
@@ -263,6 +264,26 @@ class GradientCheck {
     return Status::ok();
   }
 
+  // Every engine that can runs the joint graph to the same gradients.
+  static Status check_engines(const Graph& joint, const Inputs& inputs, const Tensors& expected) {
+    GraphTolerance tolerance = graph_tolerance(joint, inputs.bindings);
+    for (const Engine& engine : engines()) {
+      if (engine.name == "reference" || engine.name == "reparsed") continue;
+      Result<Tensors> found = engine.run(joint, inputs.refs(), inputs.bindings);
+      if (!found.is_ok() && found.status().code() == Code::Unimplemented) continue;
+      if (!found.is_ok())
+        return found.status().because(cat("running the joint graph on ", engine.name, "\n", print(joint)));
+      for (size_t i = 0; i < expected.size(); ++i) {
+        std::string text = difference((*found)[i].ref, expected[i].ref, tolerance);
+        if (!text.empty()) {
+          return Status::internal(
+              cat(engine.name, " against reference: output ", i, text, "\n", print(joint)));
+        }
+      }
+    }
+    return Status::ok();
+  }
+
   // The same graph in another float type builds, verifies and runs; f32 also agrees.
   Status check_narrow(std::string_view dtype, bool compare) {
     TW_ASSIGN_OR_RETURN(Graph graph, parsed(replaced(action_.test.text, "f64", dtype)));
@@ -275,6 +296,7 @@ class GradientCheck {
     TW_RETURN_IF_ERROR(check_graph(*joint, "joint graph in another type"));
     TW_ASSIGN_OR_RETURN(Inputs inputs, inputs_for(*joint));
     TW_ASSIGN_OR_RETURN(Tensors found, run(*joint, inputs.refs(), inputs.bindings));
+    if (dtype == "f32") TW_RETURN_IF_ERROR(check_engines(*joint, inputs, found));
     for (size_t i = first_gradient_; compare && i < found.size(); ++i) {
       double allowed = kNarrowTolerance * (1 + largest(found_[i].ref));
       for (int64_t k = 0; k < found[i].ref.elements(); ++k) {

@@ -1,6 +1,7 @@
 // Tensors of text tests: inputs as written or drawn from a seed, expectations, comparison within tolerance.
 #pragma once
 
+#include "ir/reference/compare.h"
 #include "ir/reference/interpreter.h"
 #include "tests/text/test_file.h"
 
@@ -43,16 +44,8 @@ Result<OwnedTensor> tensor_of_literal(std::string_view literal, DType dtype,
                                       const std::vector<int64_t>& sizes);
 std::string literal_of_tensor(const TensorRef& tensor);
 
-// Sum of the declared tolerances of all nodes, at the narrowest float type in the graph.
-struct GraphTolerance {
-  Tolerance sum;
-  DType unit = DType::F64;  // whose ulps count
-  bool scaled = false;      // sums inside: measured against the size of the whole output too
-};
-GraphTolerance graph_tolerance(const Graph& graph, const Bindings& bindings);
-
-// Empty when equal within the tolerance, else the first difference: "[1,2]: found 3, expected 4 (off by 1e8
-// ulp)".
-std::string difference(const TensorRef& found, const TensorRef& expected, const GraphTolerance& tolerance);
+using tilewright::difference;
+using tilewright::graph_tolerance;
+using tilewright::GraphTolerance;
 
 }  // namespace tilewright::text_tests

@@ -439,6 +439,9 @@ typedef struct tw_compile_options {
   const char* const* option_names;
   const char* const* option_values;
   int64_t option_count;
+  /* Stages kept as text for tw_executable_dump: "kernels", "tile", "llvm", "asm", "after:<pass>". */
+  const char* const* stages;
+  int64_t stage_count;
 } tw_compile_options;
 /* Makes the graph ready to run; blocks.  The graph may be changed or released afterwards.  What cannot be compiled runs on
  * reference kernels and is listed in the report with its reason, unless the option `fallback` is `error`.  `options` may
@@ -465,8 +468,7 @@ TW_API TW_NODISCARD tw_status* tw_executable_graph(const tw_executable* executab
 /* JSON object: mode, kernels, launches by kind, fallbacks (node, reason code, sentence), cache hits and misses, compile
  * times, runs and their time, bytes fresh and recycled, arena bytes, copies of inputs and outputs. */
 TW_API TW_NODISCARD tw_status* tw_executable_report(const tw_executable* executable, tw_text** json);
-/* The stages of the compiled graph as text: "graph", "kernels", "tile", "llvm", "asm"; TW_NOT_FOUND for a stage that this
- * executable does not have. */
+/* A stage as text: "graph", or one that was asked for in tw_compile_options.stages; TW_NOT_FOUND for any other. */
 TW_API TW_NODISCARD tw_status* tw_executable_dump(const tw_executable* executable, const char* stage, tw_text** text);
 /* Binds a frozen input.  Takes the tensor as tw_constant_take does; binding again replaces it for later runs. */
 TW_API TW_NODISCARD tw_status* tw_executable_bind(tw_executable* executable, int64_t input,
@@ -503,6 +505,11 @@ TW_API TW_NODISCARD tw_status* tw_run(tw_executable* executable, const DLTensor*
 TW_API TW_NODISCARD tw_status* tw_executable_output_sizes(const tw_executable* executable, const DLTensor* const* inputs,
                                                           int64_t input_count, const tw_run_options* options,
                                                           int64_t output, int64_t* sizes, int32_t capacity, int32_t* rank);
+/* Compares two values of an output within the tolerance that the ops of the graph declare: `difference` is "" when they
+ * agree, else the first element that differs.  Of the options only the symbols are read; may be NULL. */
+TW_API TW_NODISCARD tw_status* tw_graph_compare(const tw_graph* graph, int64_t output, const DLTensor* found,
+                                                const DLTensor* expected, const tw_run_options* options,
+                                                tw_text** difference);
 /* Calls the tensor's deleter, if it has one.  NULL does nothing. */
 TW_API void tw_tensor_release(DLManagedTensorVersioned* tensor);
 
