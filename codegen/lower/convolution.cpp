@@ -3,6 +3,7 @@
 #include "codegen/lower/convolution.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "codegen/lower/tile_sizes.h"
 
@@ -13,12 +14,13 @@ using tile::TileType;
 
 namespace {
 
-constexpr int64_t kBlockRows = 192;
-constexpr int64_t kBlockColumns = 256;
+// Rows and columns of an output block; the first that gives enough instances.  Columns are the last to
+// shrink: they are what a register block runs along.
+constexpr std::pair<int64_t, int64_t> kBlocks[] = {{192, 256}, {96, 256}, {96, 128}, {48, 128}, {48, 64}};
 constexpr int64_t kBlockDepth = 192;  // channels times taps a step
-constexpr int64_t kMinBlockRows = 48;
-constexpr int64_t kMinBlockColumns = 64;
 constexpr int64_t kWantedInstances = 16;
+constexpr int64_t kDepthOfPart = 512;
+constexpr double kWorkOfParts = 1 << 22;  // products
 
 class ConvolutionKernel {
  public:
@@ -34,25 +36,26 @@ class ConvolutionKernel {
     choose_blocks();
     make_grid();
     int x = kernel_.add_param(convolution_param(problem_, 0)),
-        w = kernel_.add_param(convolution_param(problem_, 1)),
-        y = kernel_.add_param(convolution_param(problem_, 2));
+        w = kernel_.add_param(convolution_param(problem_, 1));
     std::vector<ValueId> acc{
         kernel_.integer(0, TileType{problem_.accumulate, {product(row_axes()), product(column_axes())}})};
     int blocks = open_loops(acc);
     ValueId lhs = load(outputs_are_rows_ ? w : x, true), rhs = load(outputs_are_rows_ ? x : w, false);
     ValueId next = kernel_.dot(lhs, rhs, acc[0], tile::DotDims{{1}, {0}, {}, {}});
     for (int i = 0; i < blocks; ++i) next = kernel_.end_block({next})[0];
-    store(y, kernel_.convert(next, problem_.dtype));
-    builder_.launch_kernel(kernel_.take(),
-                           {builder_.buffer_of(node_.operands[0]), builder_.buffer_of(node_.operands[1]),
-                            builder_.buffer_of(node_.results[0])},
-                           "convolution", {id_.index});
+    BufferId result = builder_.buffer_of(node_.results[0]);
+    if (parts_ > 1) result = add_parts();
+    store(next);
+    builder_.launch_kernel(
+        kernel_.take(),
+        {builder_.buffer_of(node_.operands[0]), builder_.buffer_of(node_.operands[1]), result}, "convolution",
+        {id_.index});
+    if (parts_ > 1) sum_parts(result);
     return Status::ok();
   }
 
  private:
   // ---- blocks
-  // ----------------------------------------------------------------------------------------------------
   int64_t hint(const Dim& size) const { return hint_of(size, graph_.symbols); }
 
   // Images and spatial dims in the order of y: the positions of a block.
@@ -78,12 +81,24 @@ class ConvolutionKernel {
   void choose_positions(int64_t budget, int64_t multiple) {
     std::vector<int> roles = position_roles();
     for (size_t i = roles.size(); i-- > 0;) {
+      // A filter gradient has few positions, each a product of its own over long runs of x.
+      if (is_filter_gradient_ && roles[i] != kBatchRole) continue;
       Dim count = position_count(roles[i]);
       int64_t tile = clip_tile(count, hint(count), even_block(count, budget, multiple));
       position(roles[i]).tile = tile;
       budget = std::max<int64_t>(1, budget / tile);
       multiple = 1;
     }
+  }
+
+  bool has_more_taps_than_positions() const {
+    double taps = 1, positions = 1;
+    for (const SpatialDim& dim : problem_.spatial) {
+      if (dim.spread > 1) return false;
+      taps *= static_cast<double>(hint(dim.w));
+      positions *= static_cast<double>(hint(dim.y));
+    }
+    return taps > 4 * positions;
   }
 
   int64_t instances() {
@@ -103,51 +118,75 @@ class ConvolutionKernel {
     place_.position.resize(spatial);
     place_.residue.assign(spatial, Dim(0));
     outputs_are_rows_ = problem_.y_order.back() != kFeatureRole;
-    int64_t rows = kBlockRows, columns = kBlockColumns;
-    while (true) {
+    is_filter_gradient_ = has_more_taps_than_positions();
+    choose_depth();
+    int64_t most_parts = largest_number_of_parts();
+    for (const auto& [rows, columns] : kBlocks) {
       const Dim& outputs = problem_.outputs;
       int64_t output_budget = outputs_are_rows_ ? rows : columns;
       place_.output.tile =
           clip_tile(outputs, hint(outputs), even_block(outputs, output_budget, outputs_are_rows_ ? 12 : 32));
       choose_positions(outputs_are_rows_ ? columns : rows, outputs_are_rows_ ? 32 : 12);
-      if (instances() >= kWantedInstances || (rows <= kMinBlockRows && columns <= kMinBlockColumns)) break;
-      if (rows > kMinBlockRows && rows * kMinBlockColumns >= columns * kMinBlockRows) {
-        rows /= 2;
-      } else {
-        columns /= 2;
-      }
+      if (instances() * most_parts >= kWantedInstances) break;
     }
-    choose_depth();
+    parts_ = std::clamp<int64_t>((kWantedInstances + instances() - 1) / instances(), 1, most_parts);
+    part_inputs_ = Dim::ceil_div(Dim::ceil_div(problem_.inputs, Dim(place_.input.tile)), Dim(parts_)) *
+                   Dim(place_.input.tile);
   }
 
-  // Channels first, then whole runs of taps, the last dim first.
+  // The sum over inputs may be cut into parts that are instances of their own, where each is long and there
+  // is enough work for the second kernel that adds them.
+  int64_t largest_number_of_parts() const {
+    double depth = static_cast<double>(hint(problem_.inputs)),
+           results = static_cast<double>(hint(problem_.images));
+    results *= static_cast<double>(hint(problem_.outputs) * problem_.groups());
+    for (const SpatialDim& dim : problem_.spatial) {
+      depth *= static_cast<double>(hint(dim.w));
+      results *= static_cast<double>(hint(dim.y));
+    }
+    if (depth * results < kWorkOfParts) return 1;
+    int64_t trips = blocks_of(problem_.inputs, place_.input.tile);
+    return std::clamp<int64_t>(static_cast<int64_t>(depth) / kDepthOfPart, 1, trips);
+  }
+
+  // Channels first, then whole runs of taps, the last dim first; of a filter gradient taps first.
   void choose_depth() {
-    const Dim& inputs = problem_.inputs;
-    place_.input.tile = clip_tile(inputs, hint(inputs), even_block(inputs, kBlockDepth, 8));
-    int64_t rest = kBlockDepth / place_.input.tile;
+    int64_t rest = kBlockDepth;
+    if (!is_filter_gradient_) rest = take_inputs(rest);
     for (size_t i = problem_.spatial.size(); i-- > 0;) {
       const SpatialDim& dim = problem_.spatial[i];
-      int64_t tile = 1;
-      if (dim.w.is_constant() && dim.spread == 1) {
-        // A block of taps must not reach over the end: x there is not zero.
-        for (int64_t t = 1; t <= std::min(rest, dim.w.constant()); ++t) {
-          if (dim.w.constant() % t == 0) tile = t;
-        }
-      }
-      place_.tap[i].tile = tile;
-      if (!dim.w.is_constant(tile)) break;
-      rest /= tile;
+      place_.tap[i].tile = tap_block(dim, rest);
+      rest = std::max<int64_t>(1, rest / place_.tap[i].tile);
+      if (!dim.w.is_constant(place_.tap[i].tile)) rest = 1;
     }
+    if (is_filter_gradient_) take_inputs(rest);
+  }
+
+  int64_t take_inputs(int64_t rest) {
+    const Dim& inputs = problem_.inputs;
+    place_.input.tile = clip_tile(inputs, hint(inputs), even_block(inputs, rest, 8));
+    return rest / place_.input.tile;
+  }
+
+  // The largest part of the taps that divides them: a block must not reach over the end, where x is not zero.
+  int64_t tap_block(const SpatialDim& dim, int64_t most) const {
+    if (dim.spread > 1) return 1;
+    if (!dim.w.is_constant()) return is_filter_gradient_ ? clip_tile(dim.w, hint(dim.w), most) : 1;
+    int64_t tile = 1;
+    for (int64_t t = 1; t <= std::min(most, dim.w.constant()); ++t) {
+      if (dim.w.constant() % t == 0) tile = t;
+    }
+    return tile;
   }
 
   // ---- kernel
-  // ----------------------------------------------------------------------------------------------------
   void make_grid() {
     std::vector<Dim> grid;
     auto add = [&](const Dim& count) {
       grid.push_back(count);
       return tile::KernelBuilder::grid_id(static_cast<int>(grid.size()) - 1);
     };
+    if (parts_ > 1) part_ = add(Dim(parts_));
     if (problem_.groups() > 1) place_.group.base = add(Dim(problem_.groups()));
     for (size_t i = 0; i < problem_.spatial.size(); ++i) {
       int64_t classes = ResidueClasses(problem_.spatial[i]).count;
@@ -165,7 +204,12 @@ class ConvolutionKernel {
   int open_loops(std::vector<ValueId>& acc) {
     int blocks = 0;
     if (!covers(problem_.inputs, place_.input.tile)) {
-      place_.input.base = kernel_.begin_for(Dim(0), problem_.inputs, Dim(place_.input.tile), acc);
+      Dim from(0), to = problem_.inputs;
+      if (parts_ > 1) {
+        from = part_ * part_inputs_;
+        to = Dim::min(to, from + part_inputs_);
+      }
+      place_.input.base = kernel_.begin_for(from, to, Dim(place_.input.tile), acc);
       acc = kernel_.loop_carries();
       ++blocks;
     }
@@ -229,15 +273,64 @@ class ConvolutionKernel {
     std::vector<int64_t> shape = number_axes(rows, columns);
     bool is_x = lhs != outputs_are_rows_;
     tile::Access access{param, is_x ? x_index(problem_, place_) : w_index(problem_, place_), false};
-    ValueId block =
-        kernel_.load(std::move(access), TileType{problem_.dtype, std::move(shape)}, {}, Stage::Packed);
+    ValueId block = kernel_.load(std::move(access), TileType{problem_.dtype, shape}, {}, Stage::Packed);
+    if (is_x) block = without_taps_behind(block, shape);
     return kernel_.reshape(block, {product(rows), product(columns)});
   }
 
-  void store(int param, ValueId block) {
+  // Zeros in x where a block of taps of unknown number reaches over their end.
+  ValueId without_taps_behind(ValueId block, const std::vector<int64_t>& shape) {
+    for (size_t i = 0; i < problem_.spatial.size(); ++i) {
+      const Coordinate& tap = place_.tap[i];
+      if (tap.tile == 1 || problem_.spatial[i].w.is_constant()) continue;
+      TileType type{DType::I32, shape};
+      ValueId behind = kernel_.index({tap.base - problem_.spatial[i].w, {{tap.axis, 1}}, {}}, type);
+      ValueId inside = kernel_.compare(behind, kernel_.integer(0, type), "LT");
+      ValueId zeros = kernel_.integer(0, TileType{problem_.dtype, shape});
+      block = kernel_.elementwise(Op::Select, {inside, block, zeros});
+    }
+    return block;
+  }
+
+  void store(ValueId block) {
+    tile::Param param = convolution_param(problem_, 2);
     std::vector<int64_t> shape = number_axes(row_axes(), column_axes());
-    kernel_.store(kernel_.reshape(block, std::move(shape)),
-                  tile::Access{param, y_index(problem_, place_), false});
+    std::vector<tile::DimIndex> index = y_index(problem_, place_);
+    if (parts_ > 1) {
+      param.dims.insert(param.dims.begin(), Dim(parts_));
+      param.dtype = problem_.accumulate;
+      index.insert(index.begin(), tile::DimIndex{part_, {}, {}});
+    }
+    DType dtype = param.dtype;
+    int y = kernel_.add_param(std::move(param));
+    kernel_.store(kernel_.reshape(kernel_.convert(block, dtype), std::move(shape)),
+                  tile::Access{y, std::move(index), false});
+  }
+
+  BufferId add_parts() {
+    TensorType type{problem_.accumulate, graph_.type(node_.results[0]).shape};
+    type.shape.insert(type.shape.begin(), Dim(parts_));
+    return builder_.add_temporary(std::move(type), "partial sums");
+  }
+
+  void sum_parts(BufferId parts) {
+    tile::KernelBuilder kernel("");
+    Dim count = graph_.type(node_.results[0]).elements();
+    int64_t lanes = clip_tile(count, hint(count), 1024);
+    kernel.set_grid({Dim::ceil_div(count, Dim(lanes))});
+    tile::DimIndex line{tile::KernelBuilder::grid_id(0) * Dim(lanes), {{0, 1}}, {}};
+    int from = kernel.add_param(
+        tile::Param{"parts", problem_.accumulate, {Dim(parts_), count}, {}, tile::AccessMode::Read});
+    int to = kernel.add_param(tile::Param{"y", problem_.dtype, {count}, {}, tile::AccessMode::Write});
+    TileType type{problem_.accumulate, {lanes}};
+    ValueId sum;
+    for (int64_t part = 0; part < parts_; ++part) {
+      ValueId value = kernel.load(tile::Access{from, {{Dim(part), {}, {}}, line}, false}, type);
+      sum = part == 0 ? value : kernel.elementwise(Op::Add, {sum, value});
+    }
+    kernel.store(kernel.convert(sum, problem_.dtype), tile::Access{to, {line}, false});
+    builder_.launch_kernel(kernel.take(), {parts, builder_.buffer_of(node_.results[0])},
+                           "convolution: sum of parts", {id_.index});
   }
 
   ProgramBuilder& builder_;
@@ -247,7 +340,9 @@ class ConvolutionKernel {
   Convolution problem_;
   tile::KernelBuilder kernel_;
   ConvolutionPlace place_;
-  bool outputs_are_rows_ = true;
+  bool outputs_are_rows_ = true, is_filter_gradient_ = false;
+  int64_t parts_ = 1;
+  Dim part_, part_inputs_;
 };
 
 }  // namespace

@@ -29,6 +29,11 @@ bool moves_nothing(const SpatialDim& dim) {
   return dim.w.is_constant(1) && dim.stride == 1 && dim.lo == 0 && dim.spread == 1 && dim.x == dim.y;
 }
 
+// The window is all of x, as in the filter gradient of a convolution that moves nothing.
+bool takes_all(const SpatialDim& dim) {
+  return dim.w == dim.x && dim.y.is_constant(1) && dim.lo == 0 && dim.spread == 1 && dim.step == 1;
+}
+
 void drop_role(std::vector<int>& order, int role) {
   std::erase(order, role);
   for (int& other : order) other -= other > role ? 1 : 0;
@@ -38,6 +43,7 @@ void drop_role(std::vector<int>& order, int role) {
 void join(Convolution& problem, int i) {
   SpatialDim &kept = problem.spatial[i], &gone = problem.spatial[i + 1];
   kept.x = kept.x * gone.x;
+  kept.w = kept.w * gone.w;
   kept.y = kept.y * gone.y;
   problem.spatial.erase(problem.spatial.begin() + i + 1);
   for (std::vector<int>* order : {&problem.x_order, &problem.w_order, &problem.y_order})
@@ -85,9 +91,11 @@ Convolution read_convolution(const Graph& graph, NodeId id) {
     dim.step = entry(attributes.get_ints("rhs_dilation"), i, 1);
   }
   for (int i = 0; i + 1 < static_cast<int>(problem.spatial.size());) {
-    bool joins = moves_nothing(problem.spatial[i]) && moves_nothing(problem.spatial[i + 1]) &&
-                 follows(problem.x_order, kSpatialRole + i) && follows(problem.y_order, kSpatialRole + i);
-    if (joins) {
+    const SpatialDim &a = problem.spatial[i], &b = problem.spatial[i + 1];
+    bool follow_in_x = follows(problem.x_order, kSpatialRole + i);
+    bool pixels = moves_nothing(a) && moves_nothing(b) && follows(problem.y_order, kSpatialRole + i);
+    bool windows = takes_all(a) && takes_all(b) && follows(problem.w_order, kSpatialRole + i);
+    if (follow_in_x && (pixels || windows)) {
       join(problem, i);
     } else {
       ++i;
