@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "codegen/lower/grouping.h"
+#include "codegen/lower/convolution.h"
 
 namespace tilewright {
 
@@ -60,12 +60,14 @@ void anchor_contractions(const Graph& graph, Grouping& grouping) {
   for (const Output& output : graph.outputs) read_elsewhere[output.value.index] = true;
   for (size_t n = 0; n < graph.node_count(); ++n) {
     const Node& node = graph.nodes()[n];
-    if (!grouping.live[n] || node.op != Op::DotGeneral) continue;
+    NodeId id{static_cast<uint32_t>(n)};
+    bool ends_in_group = node.op == Op::DotGeneral || convolution_takes_group(graph, id);
+    if (!grouping.live[n] || !ends_in_group) continue;
     ValueId value = node.results[0];
     if (read_elsewhere[value.index] || readers[value.index].size() != 1) continue;
     Group& group = grouping.groups[*readers[value.index].begin()];
     if (!reads_in_place(graph, group, value)) continue;
-    group.anchor = NodeId{static_cast<uint32_t>(n)};
+    group.anchor = id;
     grouping.storage[value.index] = Storage::Inlined;
   }
 }

@@ -2,8 +2,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "codegen/lower/merged_domain.h"
-#include "codegen/lower/tile_lowering.h"
+#include "codegen/lower/epilogue.h"
 #include "ir/accumulation.h"
 #include "ir/inference.h"
 
@@ -81,41 +80,14 @@ class Contraction {
     ValueId product = kernel_.convert(emit_product(), graph_.type(node_.results[0]).dtype);
     std::vector<Axis> axes = result_axes();
     std::vector<int64_t> shape;
-    Ints axis_list, all_dims;
-    for (const Axis& axis : axes) {
-      axis_list.push_back(static_cast<int64_t>(shape.size()));
-      shape.push_back(axis.tile);
-    }
-    TileLowering lowering(
-        builder_, kernel_, std::move(axes), [&](ValueId value) { return domain.computed(value); },
-        [](NodeId) { return IndexMap{}; });
-    lowering.set_buffers({builder_.buffer_of(node_.operands[0]), builder_.buffer_of(node_.operands[1])});
-    std::vector<int> dims;
-    for (int dim = 0; dim < graph_.type(node_.results[0]).rank(); ++dim) dims.push_back(dim);
-    lowering.preset(node_.results[0], *domain.map_of(dims), kernel_.reshape(product, shape));
-    std::vector<ValueId> roots = group.roots;
-    std::sort(roots.begin(), roots.end());
-    std::vector<ValueId> tiles;
-    for (ValueId root : roots) {
-      IndexMap map = *domain.map_of(group.root_dims.at(root.index));
-      ValueId tile = lowering.lower(root, map);
-      TW_RETURN_IF_ERROR(lowering.status());
-      tiles.push_back(kernel_.broadcast(tile, lowering.tile_shape(map), axis_list));
-    }
-    for (size_t i = 0; i < roots.size(); ++i) {
-      IndexMap map = *domain.map_of(group.root_dims.at(roots[i].index));
-      kernel_.store(tiles[i], lowering.access(builder_.buffer_of(roots[i]), graph_.type(roots[i]), map,
-                                              AccessMode::Write));
-    }
-    std::vector<uint32_t> nodes{id_.index};
-    std::string description = "dot_general";
-    for (uint32_t node : group.nodes) {
-      nodes.push_back(node);
-      const Node& member = graph_.node(NodeId{node});
-      if (member.op != Op::Constant) description += cat(", ", op_name(member.op));
-    }
-    builder_.launch_kernel(kernel_.take(), lowering.buffers(), std::move(description), std::move(nodes));
-    return Status::ok();
+    for (const Axis& axis : axes) shape.push_back(axis.tile);
+    product = kernel_.reshape(product, std::move(shape));
+    return emit_epilogue(
+        builder_, kernel_, domain, group,
+        Product{id_,
+                std::move(axes),
+                product,
+                {builder_.buffer_of(node_.operands[0]), builder_.buffer_of(node_.operands[1])}});
   }
 
  private:
@@ -369,7 +341,7 @@ Result<bool> lower_contraction(ProgramBuilder& builder, NodeId id) {
   return true;
 }
 
-Status lower_anchored_group(ProgramBuilder& builder, const Grouping& grouping, const Group& group) {
+Status lower_contraction_with_group(ProgramBuilder& builder, const Grouping& grouping, const Group& group) {
   Contraction contraction(builder, group.anchor);
   if (!MergedDomain(builder, grouping, group, contraction.result_runs()).is_feasible())
     contraction.forbid_merging();

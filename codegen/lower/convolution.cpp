@@ -3,8 +3,8 @@
 #include "codegen/lower/convolution.h"
 
 #include <algorithm>
-#include <utility>
 
+#include "codegen/lower/epilogue.h"
 #include "codegen/lower/tile_sizes.h"
 
 namespace tilewright {
@@ -14,14 +14,6 @@ using tile::TileType;
 
 namespace {
 
-// Rows and columns of an output block; the first that gives enough instances.  Columns are the last to
-// shrink: they are what a register block runs along.
-constexpr std::pair<int64_t, int64_t> kBlocks[] = {{192, 256}, {96, 256}, {96, 128}, {48, 128}, {48, 64}};
-constexpr int64_t kBlockDepth = 192;  // channels times taps a step
-constexpr int64_t kWantedInstances = 16;
-constexpr int64_t kDepthOfPart = 512;
-constexpr double kWorkOfParts = 1 << 22;  // products
-
 class ConvolutionKernel {
  public:
   ConvolutionKernel(ProgramBuilder& builder, NodeId id, Convolution problem)
@@ -30,171 +22,93 @@ class ConvolutionKernel {
         id_(id),
         node_(graph_.node(id)),
         problem_(std::move(problem)),
-        kernel_("") {}
+        kernel_(""),
+        blocks_(choose_blocks(problem_, graph_.symbols)),
+        place_(blocks_.place) {}
+
+  // The axes of the kernel are the dims of the result.
+  const std::vector<std::vector<int>>& result_runs() const { return problem_.y_dims; }
 
   Status emit() {
-    choose_blocks();
+    ValueId sums = emit_product();
+    BufferId result = builder_.buffer_of(node_.results[0]);
+    if (blocks_.parts > 1) result = add_parts();
+    store(sums);
+    builder_.launch_kernel(
+        kernel_.take(),
+        {builder_.buffer_of(node_.operands[0]), builder_.buffer_of(node_.operands[1]), result}, "convolution",
+        {id_.index});
+    if (blocks_.parts > 1) sum_parts(result);
+    return Status::ok();
+  }
+
+  Status emit_with_group(const Grouping& grouping, const Group& group) {
+    MergedDomain domain(builder_, grouping, group, result_runs());
+    blocks_.parts = 1;
+    ValueId sums = kernel_.convert(emit_product(), problem_.dtype);
+    return emit_epilogue(
+        builder_, kernel_, domain, group,
+        Product{id_,
+                result_axes(),
+                in_order_of_result(sums),
+                {builder_.buffer_of(node_.operands[0]), builder_.buffer_of(node_.operands[1])}});
+  }
+
+ private:
+  // Grid, loops and dot; answers the accumulated [rows, columns] tile.
+  ValueId emit_product() {
     make_grid();
     int x = kernel_.add_param(convolution_param(problem_, 0)),
         w = kernel_.add_param(convolution_param(problem_, 1));
     std::vector<ValueId> acc{
         kernel_.integer(0, TileType{problem_.accumulate, {product(row_axes()), product(column_axes())}})};
     int blocks = open_loops(acc);
-    ValueId lhs = load(outputs_are_rows_ ? w : x, true), rhs = load(outputs_are_rows_ ? x : w, false);
+    ValueId lhs = load(blocks_.outputs_are_rows ? w : x, true),
+            rhs = load(blocks_.outputs_are_rows ? x : w, false);
     ValueId next = kernel_.dot(lhs, rhs, acc[0], tile::DotDims{{1}, {0}, {}, {}});
     for (int i = 0; i < blocks; ++i) next = kernel_.end_block({next})[0];
-    BufferId result = builder_.buffer_of(node_.results[0]);
-    if (parts_ > 1) result = add_parts();
-    store(next);
-    builder_.launch_kernel(
-        kernel_.take(),
-        {builder_.buffer_of(node_.operands[0]), builder_.buffer_of(node_.operands[1]), result}, "convolution",
-        {id_.index});
-    if (parts_ > 1) sum_parts(result);
-    return Status::ok();
+    return next;
   }
 
- private:
-  // ---- blocks
-  int64_t hint(const Dim& size) const { return hint_of(size, graph_.symbols); }
-
-  // Images and spatial dims in the order of y: the positions of a block.
-  std::vector<int> position_roles() const {
-    std::vector<int> roles;
+  std::vector<Axis> result_axes() {
+    std::vector<Axis> axes;
     for (int role : problem_.y_order) {
-      if (role != kFeatureRole) roles.push_back(role);
+      const Coordinate& at = role == kFeatureRole ? place_.output : position_of(place_, role);
+      const Dim& size = role == kFeatureRole ? problem_.outputs : position_count(problem_, role);
+      axes.push_back({size, AxisKind::Grid, at.tile, at.base, false});
     }
-    return roles;
+    return axes;
   }
 
-  Coordinate& position(int role) {
-    return role == kBatchRole ? place_.image : place_.position[static_cast<size_t>(role - kSpatialRole)];
-  }
-
-  // Positions of one residue class.
-  Dim position_count(int role) const {
-    if (role == kBatchRole) return problem_.images;
-    const SpatialDim& dim = problem_.spatial[static_cast<size_t>(role - kSpatialRole)];
-    return Dim::ceil_div(dim.y, Dim(ResidueClasses(dim).count));
-  }
-
-  void choose_positions(int64_t budget, int64_t multiple) {
-    std::vector<int> roles = position_roles();
-    for (size_t i = roles.size(); i-- > 0;) {
-      // A filter gradient has few positions, each a product of its own over long runs of x.
-      if (is_filter_gradient_ && roles[i] != kBatchRole) continue;
-      Dim count = position_count(roles[i]);
-      int64_t tile = clip_tile(count, hint(count), even_block(count, budget, multiple));
-      position(roles[i]).tile = tile;
-      budget = std::max<int64_t>(1, budget / tile);
-      multiple = 1;
+  // The accumulated tile with an axis for each dim of the result.
+  ValueId in_order_of_result(ValueId block) {
+    std::vector<int64_t> shape = number_axes(row_axes(), column_axes()), full;
+    Ints order;
+    for (int role : problem_.y_order) {
+      const Coordinate& at = role == kFeatureRole ? place_.output : position_of(place_, role);
+      full.push_back(at.tile);
+      if (at.axis >= 0) order.push_back(at.axis);
     }
+    if (!std::is_sorted(order.begin(), order.end()))
+      block = kernel_.transpose(kernel_.reshape(block, std::move(shape)), std::move(order));
+    return kernel_.reshape(block, std::move(full));
   }
 
-  bool has_more_taps_than_positions() const {
-    double taps = 1, positions = 1;
-    for (const SpatialDim& dim : problem_.spatial) {
-      if (dim.spread > 1) return false;
-      taps *= static_cast<double>(hint(dim.w));
-      positions *= static_cast<double>(hint(dim.y));
-    }
-    return taps > 4 * positions;
-  }
-
-  int64_t instances() {
-    int64_t count = problem_.groups() * blocks_of(problem_.outputs, place_.output.tile);
-    for (int role : position_roles()) {
-      count *= blocks_of(position_count(role), position(role).tile);
-      if (role >= kSpatialRole)
-        count *= ResidueClasses(problem_.spatial[static_cast<size_t>(role - kSpatialRole)]).count;
-    }
-    return count;
-  }
-  int64_t blocks_of(const Dim& size, int64_t tile) const { return (hint(size) + tile - 1) / tile; }
-
-  void choose_blocks() {
-    size_t spatial = problem_.spatial.size();
-    place_.tap.resize(spatial);
-    place_.position.resize(spatial);
-    place_.residue.assign(spatial, Dim(0));
-    outputs_are_rows_ = problem_.y_order.back() != kFeatureRole;
-    is_filter_gradient_ = has_more_taps_than_positions();
-    choose_depth();
-    int64_t most_parts = largest_number_of_parts();
-    for (const auto& [rows, columns] : kBlocks) {
-      const Dim& outputs = problem_.outputs;
-      int64_t output_budget = outputs_are_rows_ ? rows : columns;
-      place_.output.tile =
-          clip_tile(outputs, hint(outputs), even_block(outputs, output_budget, outputs_are_rows_ ? 12 : 32));
-      choose_positions(outputs_are_rows_ ? columns : rows, outputs_are_rows_ ? 32 : 12);
-      if (instances() * most_parts >= kWantedInstances) break;
-    }
-    parts_ = std::clamp<int64_t>((kWantedInstances + instances() - 1) / instances(), 1, most_parts);
-    part_inputs_ = Dim::ceil_div(Dim::ceil_div(problem_.inputs, Dim(place_.input.tile)), Dim(parts_)) *
-                   Dim(place_.input.tile);
-  }
-
-  // The sum over inputs may be cut into parts that are instances of their own, where each is long and there
-  // is enough work for the second kernel that adds them.
-  int64_t largest_number_of_parts() const {
-    double depth = static_cast<double>(hint(problem_.inputs)),
-           results = static_cast<double>(hint(problem_.images));
-    results *= static_cast<double>(hint(problem_.outputs) * problem_.groups());
-    for (const SpatialDim& dim : problem_.spatial) {
-      depth *= static_cast<double>(hint(dim.w));
-      results *= static_cast<double>(hint(dim.y));
-    }
-    if (depth * results < kWorkOfParts) return 1;
-    int64_t trips = blocks_of(problem_.inputs, place_.input.tile);
-    return std::clamp<int64_t>(static_cast<int64_t>(depth) / kDepthOfPart, 1, trips);
-  }
-
-  // Channels first, then whole runs of taps, the last dim first; of a filter gradient taps first.
-  void choose_depth() {
-    int64_t rest = kBlockDepth;
-    if (!is_filter_gradient_) rest = take_inputs(rest);
-    for (size_t i = problem_.spatial.size(); i-- > 0;) {
-      const SpatialDim& dim = problem_.spatial[i];
-      place_.tap[i].tile = tap_block(dim, rest);
-      rest = std::max<int64_t>(1, rest / place_.tap[i].tile);
-      if (!dim.w.is_constant(place_.tap[i].tile)) rest = 1;
-    }
-    if (is_filter_gradient_) take_inputs(rest);
-  }
-
-  int64_t take_inputs(int64_t rest) {
-    const Dim& inputs = problem_.inputs;
-    place_.input.tile = clip_tile(inputs, hint(inputs), even_block(inputs, rest, 8));
-    return rest / place_.input.tile;
-  }
-
-  // The largest part of the taps that divides them: a block must not reach over the end, where x is not zero.
-  int64_t tap_block(const SpatialDim& dim, int64_t most) const {
-    if (dim.spread > 1) return 1;
-    if (!dim.w.is_constant()) return is_filter_gradient_ ? clip_tile(dim.w, hint(dim.w), most) : 1;
-    int64_t tile = 1;
-    for (int64_t t = 1; t <= std::min(most, dim.w.constant()); ++t) {
-      if (dim.w.constant() % t == 0) tile = t;
-    }
-    return tile;
-  }
-
-  // ---- kernel
   void make_grid() {
     std::vector<Dim> grid;
     auto add = [&](const Dim& count) {
       grid.push_back(count);
       return tile::KernelBuilder::grid_id(static_cast<int>(grid.size()) - 1);
     };
-    if (parts_ > 1) part_ = add(Dim(parts_));
+    if (blocks_.parts > 1) part_ = add(Dim(blocks_.parts));
     if (problem_.groups() > 1) place_.group.base = add(Dim(problem_.groups()));
     for (size_t i = 0; i < problem_.spatial.size(); ++i) {
       int64_t classes = ResidueClasses(problem_.spatial[i]).count;
       if (classes > 1) place_.residue[i] = add(Dim(classes));
     }
-    for (int role : position_roles()) {
-      Coordinate& at = position(role);
-      at.base = add(Dim::ceil_div(position_count(role), Dim(at.tile))) * Dim(at.tile);
+    for (int role : position_roles(problem_)) {
+      Coordinate& at = position_of(place_, role);
+      at.base = add(Dim::ceil_div(position_count(problem_, role), Dim(at.tile))) * Dim(at.tile);
     }
     place_.output.base =
         add(Dim::ceil_div(problem_.outputs, Dim(place_.output.tile))) * Dim(place_.output.tile);
@@ -205,9 +119,9 @@ class ConvolutionKernel {
     int blocks = 0;
     if (!covers(problem_.inputs, place_.input.tile)) {
       Dim from(0), to = problem_.inputs;
-      if (parts_ > 1) {
-        from = part_ * part_inputs_;
-        to = Dim::min(to, from + part_inputs_);
+      if (blocks_.parts > 1) {
+        from = part_ * blocks_.part_inputs;
+        to = Dim::min(to, from + blocks_.part_inputs);
       }
       place_.input.base = kernel_.begin_for(from, to, Dim(place_.input.tile), acc);
       acc = kernel_.loop_carries();
@@ -233,7 +147,7 @@ class ConvolutionKernel {
   }
   Axes position_axes() {
     Axes axes;
-    for (int role : position_roles()) add_axis(axes, position(role));
+    for (int role : position_roles(problem_)) add_axis(axes, position_of(place_, role));
     return axes;
   }
   // In the order of w, whose blocks are then read in one piece.
@@ -245,8 +159,8 @@ class ConvolutionKernel {
     }
     return axes;
   }
-  Axes row_axes() { return outputs_are_rows_ ? output_axes() : position_axes(); }
-  Axes column_axes() { return outputs_are_rows_ ? position_axes() : output_axes(); }
+  Axes row_axes() { return blocks_.outputs_are_rows ? output_axes() : position_axes(); }
+  Axes column_axes() { return blocks_.outputs_are_rows ? position_axes() : output_axes(); }
   static int64_t product(const Axes& axes) {
     int64_t count = 1;
     for (const Coordinate* axis : axes) count *= axis->tile;
@@ -271,7 +185,7 @@ class ConvolutionKernel {
   ValueId load(int param, bool lhs) {
     Axes rows = lhs ? row_axes() : depth_axes(), columns = lhs ? depth_axes() : column_axes();
     std::vector<int64_t> shape = number_axes(rows, columns);
-    bool is_x = lhs != outputs_are_rows_;
+    bool is_x = lhs != blocks_.outputs_are_rows;
     tile::Access access{param, is_x ? x_index(problem_, place_) : w_index(problem_, place_), false};
     ValueId block = kernel_.load(std::move(access), TileType{problem_.dtype, shape}, {}, Stage::Packed);
     if (is_x) block = without_taps_behind(block, shape);
@@ -296,8 +210,8 @@ class ConvolutionKernel {
     tile::Param param = convolution_param(problem_, 2);
     std::vector<int64_t> shape = number_axes(row_axes(), column_axes());
     std::vector<tile::DimIndex> index = y_index(problem_, place_);
-    if (parts_ > 1) {
-      param.dims.insert(param.dims.begin(), Dim(parts_));
+    if (blocks_.parts > 1) {
+      param.dims.insert(param.dims.begin(), Dim(blocks_.parts));
       param.dtype = problem_.accumulate;
       index.insert(index.begin(), tile::DimIndex{part_, {}, {}});
     }
@@ -309,22 +223,22 @@ class ConvolutionKernel {
 
   BufferId add_parts() {
     TensorType type{problem_.accumulate, graph_.type(node_.results[0]).shape};
-    type.shape.insert(type.shape.begin(), Dim(parts_));
+    type.shape.insert(type.shape.begin(), Dim(blocks_.parts));
     return builder_.add_temporary(std::move(type), "partial sums");
   }
 
   void sum_parts(BufferId parts) {
     tile::KernelBuilder kernel("");
     Dim count = graph_.type(node_.results[0]).elements();
-    int64_t lanes = clip_tile(count, hint(count), 1024);
+    int64_t lanes = clip_tile(count, hint_of(count, graph_.symbols), 1024);
     kernel.set_grid({Dim::ceil_div(count, Dim(lanes))});
     tile::DimIndex line{tile::KernelBuilder::grid_id(0) * Dim(lanes), {{0, 1}}, {}};
     int from = kernel.add_param(
-        tile::Param{"parts", problem_.accumulate, {Dim(parts_), count}, {}, tile::AccessMode::Read});
+        tile::Param{"parts", problem_.accumulate, {Dim(blocks_.parts), count}, {}, tile::AccessMode::Read});
     int to = kernel.add_param(tile::Param{"y", problem_.dtype, {count}, {}, tile::AccessMode::Write});
     TileType type{problem_.accumulate, {lanes}};
     ValueId sum;
-    for (int64_t part = 0; part < parts_; ++part) {
+    for (int64_t part = 0; part < blocks_.parts; ++part) {
       ValueId value = kernel.load(tile::Access{from, {{Dim(part), {}, {}}, line}, false}, type);
       sum = part == 0 ? value : kernel.elementwise(Op::Add, {sum, value});
     }
@@ -339,10 +253,9 @@ class ConvolutionKernel {
   const Node& node_;
   Convolution problem_;
   tile::KernelBuilder kernel_;
-  ConvolutionPlace place_;
-  bool outputs_are_rows_ = true, is_filter_gradient_ = false;
-  int64_t parts_ = 1;
-  Dim part_, part_inputs_;
+  ConvolutionBlocks blocks_;
+  ConvolutionPlace& place_;
+  Dim part_;
 };
 
 }  // namespace
@@ -356,6 +269,16 @@ Result<bool> lower_convolution(ProgramBuilder& builder, NodeId id) {
     TW_RETURN_IF_ERROR(ConvolutionKernel(builder, id, std::move(problem)).emit());
   }
   return true;
+}
+
+Status lower_convolution_with_group(ProgramBuilder& builder, const Grouping& grouping, const Group& group) {
+  Convolution problem = read_convolution(builder.graph(), group.anchor);
+  size_t dims = 0;
+  for (const std::vector<int>& run : problem.y_dims) dims += run.size();
+  bool whole = dims == builder.graph().type(builder.graph().node(group.anchor).results[0]).shape.size();
+  if (!whole || !MergedDomain(builder, grouping, group, problem.y_dims).is_feasible())
+    problem = read_convolution(builder.graph(), group.anchor, false);
+  return ConvolutionKernel(builder, group.anchor, std::move(problem)).emit_with_group(grouping, group);
 }
 
 }  // namespace tilewright

@@ -17,6 +17,7 @@ struct SpatialDim {
 
 struct Convolution {
   std::vector<int> x_order, w_order, y_order;  // by dim of the buffer: its role
+  std::vector<std::vector<int>> y_dims;  // by entry of y_order: the dims of the result that it stands for
   std::vector<SpatialDim> spatial;
   int64_t feature_groups = 1, batch_groups = 1;
   Dim images;   // of y
@@ -28,8 +29,8 @@ struct Convolution {
   bool is_depthwise() const;
 };
 
-// Neighbouring spatial dims become one where the filter has one tap and nothing is moved.
-Convolution read_convolution(const Graph& graph, NodeId id);
+// Neighbouring spatial dims become one, if asked for, where the filter has one tap and nothing is moved.
+Convolution read_convolution(const Graph& graph, NodeId id, bool join_dims = true);
 
 // The residues that output positions of one spatial dim fall into: all positions of a class meet the same
 // taps. Without lhs_dilation there is one class.
@@ -54,6 +55,27 @@ struct ConvolutionPlace {
   std::vector<Coordinate> tap, position;  // by spatial dim; position counts q of a residue class
   std::vector<Dim> residue;
 };
+
+// The sizes that the kernel of a dense convolution cuts its index space into.
+struct ConvolutionBlocks {
+  ConvolutionPlace place;  // with the tiles of all coordinates
+  bool outputs_are_rows = true;
+  bool is_filter_gradient = false;
+  int64_t parts = 1;  // of the sum over inputs, each an instance of its own
+  Dim part_inputs;    // inputs of a part
+};
+ConvolutionBlocks choose_blocks(const Convolution& problem, const std::vector<Symbol>& symbols);
+
+// Images and spatial dims in the order of y: the positions of a block.
+std::vector<int> position_roles(const Convolution& problem);
+inline Coordinate& position_of(ConvolutionPlace& place, int role) {
+  return role == kBatchRole ? place.image : place.position[static_cast<size_t>(role - kSpatialRole)];
+}
+// Positions of one residue class.
+Dim position_count(const Convolution& problem, int role);
+
+// The convolution's kernel may compute, before it stores, the elementwise group that reads its result.
+bool convolution_takes_group(const Graph& graph, NodeId id);
 
 // Buffer dims and indices of the three tensors; dims of channels and batch are split by group.
 tile::Param convolution_param(const Convolution& problem, int tensor);  // 0 x, 1 w, 2 y

@@ -1,4 +1,5 @@
 // Reading convolutions, and the indices of their three tensors.
+#include <algorithm>
 #include <numeric>
 
 #include "codegen/lower/convolution.h"
@@ -41,6 +42,15 @@ void drop_role(std::vector<int>& order, int role) {
 
 // Joins spatial dim i and the next one.
 void join(Convolution& problem, int i) {
+  for (size_t at = 0; at + 1 < problem.y_order.size(); ++at) {
+    if (problem.y_order[at] != kSpatialRole + i || problem.y_order[at + 1] != kSpatialRole + i + 1) continue;
+    std::vector<int>& dims = problem.y_dims[at];
+    dims.insert(dims.end(), problem.y_dims[at + 1].begin(), problem.y_dims[at + 1].end());
+    break;
+  }
+  // Where the two are no neighbours in y, both have one position.
+  auto gone_in_y = std::find(problem.y_order.begin(), problem.y_order.end(), kSpatialRole + i + 1);
+  problem.y_dims.erase(problem.y_dims.begin() + (gone_in_y - problem.y_order.begin()));
   SpatialDim &kept = problem.spatial[i], &gone = problem.spatial[i + 1];
   kept.x = kept.x * gone.x;
   kept.w = kept.w * gone.w;
@@ -56,7 +66,7 @@ bool Convolution::is_depthwise() const {
   return groups() > 1 && inputs.is_constant(1) && outputs.is_constant() && outputs.constant() <= 8;
 }
 
-Convolution read_convolution(const Graph& graph, NodeId id) {
+Convolution read_convolution(const Graph& graph, NodeId id, bool join_dims) {
   const Node& node = graph.node(id);
   AttributeReader attributes(node.op, node.attributes);
   const TensorType &x = graph.type(node.operands[0]), &w = graph.type(node.operands[1]),
@@ -90,7 +100,8 @@ Convolution read_convolution(const Graph& graph, NodeId id) {
     dim.spread = entry(attributes.get_ints("lhs_dilation"), i, 1);
     dim.step = entry(attributes.get_ints("rhs_dilation"), i, 1);
   }
-  for (int i = 0; i + 1 < static_cast<int>(problem.spatial.size());) {
+  for (int dim = 0; dim < rank; ++dim) problem.y_dims.push_back({dim});
+  for (int i = 0; join_dims && i + 1 < static_cast<int>(problem.spatial.size());) {
     const SpatialDim &a = problem.spatial[i], &b = problem.spatial[i + 1];
     bool follow_in_x = follows(problem.x_order, kSpatialRole + i);
     bool pixels = moves_nothing(a) && moves_nothing(b) && follows(problem.y_order, kSpatialRole + i);
