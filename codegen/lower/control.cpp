@@ -1,4 +1,5 @@
-// Lowering of scan: the plan of its region, run once a step on buffers that move along the stacked values.
+// Lowering of scan and of counted whiles: the plan of the region, run once a step on buffers that move along
+// the stacked values.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -53,17 +54,24 @@ bool uses(const Program& program, const Launch& launch, BufferId buffer, bool fo
                      [&](const Launch& inner) { return uses(program, inner, buffer, for_writing, true); });
 }
 
-class ScanLoop {
+// A region run a known number of times: the carries first among its inputs, then slices of stacked operands.
+struct LoopShape {
+  size_t carries = 0;
+  Dim trips;
+  bool reverse = false;
+};
+
+class RegionLoop {
  public:
-  ScanLoop(ProgramBuilder& builder, NodeId id, Graph body)
+  RegionLoop(ProgramBuilder& builder, NodeId id, Graph body, LoopShape shape)
       : builder_(builder),
         graph_(builder.graph()),
         id_(id),
         node_(graph_.node(id)),
-        attributes_(node_.op, node_.attributes),
         body_(std::move(body)),
-        carries_(static_cast<size_t>(attributes_.get_int("carries"))),
-        length_(attributes_.get_dims("length")[0]) {}
+        carries_(shape.carries),
+        length_(std::move(shape.trips)),
+        reverse_(shape.reverse) {}
 
   Result<bool> emit() {
     drop_unchanged();
@@ -118,10 +126,9 @@ class ScanLoop {
 
   BufferUse stacked(BufferId buffer, const TensorType& slice) {
     Dim elements = slice.elements();
-    bool reverse = attributes_.get_bool("reverse");
-    loop_.advances.emplace_back(buffer, reverse ? Dim(0) - elements : elements);
+    loop_.advances.emplace_back(buffer, reverse_ ? Dim(0) - elements : elements);
     moving_.insert(buffer.index);
-    return {buffer, reverse ? (length_ - Dim(1)) * elements : Dim(0)};
+    return {buffer, reverse_ ? (length_ - Dim(1)) * elements : Dim(0)};
   }
 
   // Where the buffers of one step lie in the program.
@@ -249,10 +256,10 @@ class ScanLoop {
   const Graph& graph_;
   NodeId id_;
   const Node& node_;
-  AttributeReader attributes_;
   Graph body_;
   size_t carries_;
   Dim length_;
+  bool reverse_;
   Program step_;
   Launch loop_;
   std::vector<bool> unchanged_;    // by carry
@@ -263,24 +270,87 @@ class ScanLoop {
   int first_kernel_ = 0;
 };
 
+LoopShape scan_shape(const Node& node) {
+  AttributeReader attributes(node.op, node.attributes);
+  return {static_cast<size_t>(attributes.get_int("carries")), attributes.get_dims("length")[0],
+          attributes.get_bool("reverse")};
+}
+
+std::optional<int64_t> integer_constant(const Graph& graph, ValueId value) {
+  NodeId producer = graph.value(value).node;
+  if (!producer.is_valid() || graph.node(producer).op != Op::Constant) return std::nullopt;
+  if (!is_integer(graph.type(value).dtype) || !graph.type(value).shape.empty()) return std::nullopt;
+  const Node& node = graph.node(producer);
+  return element_as_integer(*AttributeReader(node.op, node.attributes).get_constant("value"), 0);
+}
+
+// The index among the region's inputs; -1: not an input.
+int input_index(const Graph& region, ValueId value) {
+  return region.value(value).node.is_valid() ? -1 : static_cast<int>(region.value(value).result);
+}
+
+// A carry that begins at a constant, moves by a constant and is compared with a constant tells the trips.
+std::optional<int64_t> trips_of_while(const Graph& graph, const Node& node) {
+  const Graph &condition = *node.regions[0], &body = *node.regions[1];
+  NodeId test = condition.value(condition.outputs[0].value).node;
+  if (!test.is_valid() || condition.node(test).op != Op::Compare) return std::nullopt;
+  const Node& compare = condition.node(test);
+  if (AttributeReader(compare.op, compare.attributes).get_string("direction") != "LT") return std::nullopt;
+  // The value of a carry that the body hands on unchanged is the one it begins with.
+  auto fixed = [&](ValueId value) -> std::optional<int64_t> {
+    int input = input_index(condition, value);
+    if (input < 0) return integer_constant(condition, value);
+    if (input_index(body, body.outputs[input].value) != input) return std::nullopt;
+    return integer_constant(graph, node.operands[input]);
+  };
+  int counter = input_index(condition, compare.operands[0]);
+  std::optional<int64_t> limit = fixed(compare.operands[1]);
+  if (counter < 0 || !limit) return std::nullopt;
+  DType dtype = graph.type(node.operands[counter]).dtype;
+  if (dtype != DType::I32 && dtype != DType::I64) return std::nullopt;
+  std::optional<int64_t> first = integer_constant(graph, node.operands[counter]);
+  NodeId step_node = body.value(body.outputs[counter].value).node;
+  if (!first || !step_node.is_valid() || body.node(step_node).op != Op::Add) return std::nullopt;
+  const Node& add = body.node(step_node);
+  for (int side = 0; side < 2; ++side) {
+    std::optional<int64_t> step = integer_constant(body, add.operands[1 - side]);
+    if (input_index(body, add.operands[side]) != counter || !step || *step < 1) continue;
+    if (*first >= *limit) return 0;
+    // Far ends, where the counter might wrap, are left to the reference kernel.
+    constexpr int64_t kFar = int64_t{1} << 30;
+    if (*limit > kFar || *first < -kFar || *step > kFar) return std::nullopt;
+    return (*limit - *first + *step - 1) / *step;
+  }
+  return std::nullopt;
+}
+
+// Answers false when the region does not plan to launches of its own.
+Result<bool> lower_loop(ProgramBuilder& builder, NodeId id, const Graph& region, LoopShape shape) {
+  std::optional<Graph> body = plannable_region(builder.graph(), region);
+  if (!body) return false;
+  return RegionLoop(builder, id, std::move(*body), std::move(shape)).emit();
+}
+
 }  // namespace
 
 Result<bool> lower_control(ProgramBuilder& builder, NodeId id) {
   const Node& node = builder.graph().node(id);
+  const char* sentence = nullptr;
+  bool lowered = false;
   if (node.op == Op::Scan) {
-    std::optional<Graph> body = plannable_region(builder.graph(), *node.regions[0]);
-    if (body) {
-      TW_ASSIGN_OR_RETURN(bool lowered, ScanLoop(builder, id, std::move(*body)).emit());
-      if (lowered) return true;
+    sentence = "a step of the scan needs reference kernels of its own";
+    TW_ASSIGN_OR_RETURN(lowered, lower_loop(builder, id, *node.regions[0], scan_shape(node)));
+  } else if (node.op == Op::While) {
+    sentence = "the trips of a while are not known before it runs";
+    if (std::optional<int64_t> trips = trips_of_while(builder.graph(), node)) {
+      sentence = "a step of the while needs reference kernels of its own";
+      LoopShape shape{node.operands.size(), Dim(*trips), false};
+      TW_ASSIGN_OR_RETURN(lowered, lower_loop(builder, id, *node.regions[1], std::move(shape)));
     }
-    TW_RETURN_IF_ERROR(builder.launch_reference(id, FallbackReason::Control,
-                                                "a step of the scan needs reference kernels of its own"));
-    return true;
+  } else if (node.op == Op::Case) {
+    sentence = "the branch of a case is not known before it runs";
   }
-  const char* sentence = node.op == Op::While  ? "the trips of a while are not known before it runs"
-                         : node.op == Op::Case ? "the branch of a case is not known before it runs"
-                                               : nullptr;
-  if (!sentence) return false;
+  if (lowered || !sentence) return lowered;
   TW_RETURN_IF_ERROR(builder.launch_reference(id, FallbackReason::Control, sentence));
   return true;
 }
