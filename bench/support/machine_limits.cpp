@@ -16,7 +16,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-constexpr int64_t kRounds = 4000000;
+constexpr int64_t kRounds = 100000;
 
 // Twelve independent sums: two units of four cycles each stay busy.
 #define TW_PEAK(name, features, vector, set, multiply_add, store, lanes, constraint)                      \
@@ -58,32 +58,22 @@ void stream_copy(char* to, const char* from, int64_t bytes) {
 
 }  // namespace
 
-double measure_fma_flops(int64_t vector_bytes) {
-  double best = 0;
-  for (int i = 0; i < 5; ++i) {
-    if (vector_bytes >= 64) {
-      best = std::max(best, run_512());
-    } else {
-      best = std::max(best, run_256());
-    }
-  }
-  return best;
-}
+double measure_fma_flops(int64_t vector_bytes) { return vector_bytes >= 64 ? run_512() : run_256(); }
 
-double measure_copy_bytes(int64_t bytes) {
-  std::vector<char> from(static_cast<size_t>(bytes) + 64, 1), to(static_cast<size_t>(bytes) + 64, 2);
-  char* target = to.data() + (64 - reinterpret_cast<uintptr_t>(to.data()) % 64) % 64;
-  double best = 0;
-  for (int i = 0; i < 5; ++i) {
-    double start = now();
-    if (bytes > (8 << 20)) {
-      stream_copy(target, from.data(), bytes / 64 * 64);
-    } else {
-      std::memcpy(target, from.data(), static_cast<size_t>(bytes));
-    }
-    best = std::max(best, 2.0 * static_cast<double>(bytes) / (now() - start));
+CopyProbe::CopyProbe(int64_t bytes)
+    : from_(static_cast<size_t>(bytes) + 64, 1),
+      to_(static_cast<size_t>(bytes) + 64, 2),
+      bytes_(bytes / 64 * 64) {}
+
+double CopyProbe::measure() {
+  char* target = to_.data() + (64 - reinterpret_cast<uintptr_t>(to_.data()) % 64) % 64;
+  double start = now();
+  if (bytes_ > (8 << 20)) {
+    stream_copy(target, from_.data(), bytes_);
+  } else {
+    std::memcpy(target, from_.data(), static_cast<size_t>(bytes_));
   }
-  return best;
+  return 2.0 * static_cast<double>(bytes_) / (now() - start);
 }
 
 }  // namespace tilewright::bench

@@ -114,6 +114,10 @@ Value* LaneMath::power_of_two(Value* n) const {
 }
 
 Value* LaneMath::scale(Value* a, Value* n) const {
+  if (context_.is_cpu() && context_.limits.has_masks) {  // one instruction there
+    Value* narrow = builder().CreateTrunc(n, type_->getWithNewType(builder().getInt32Ty()));
+    return builder().CreateIntrinsic(llvm::Intrinsic::ldexp, {type_, narrow->getType()}, {a, narrow});
+  }
   Value* half = builder().CreateAShr(n, integer(1));
   Value* rest = builder().CreateSub(n, half);
   return mul(mul(a, power_of_two(half)), power_of_two(rest));

@@ -28,6 +28,7 @@ struct Point {
   unsigned lanes = 0;           // 0: one element
   llvm::Value* mask = nullptr;  // lanes that exist (i1 vector); null: all
   bool inside = false;          // all affine accesses are known to be inside their buffers
+  bool is_streaming = false;    // stores that may go around the caches are aligned for it
 };
 
 // A tile in scratch memory.
@@ -142,8 +143,9 @@ class TileEmitter {
                    const tile::Literal& outside, bool proven);
   Value* load_elements(int param, const Address& address, const Point& point, const tile::Literal& outside);
   void store_elements(int param, const Address& address, const Point& point, Value* value,
-                      tile::StoreKind kind);
+                      tile::StoreKind kind, bool is_streaming = false);
   void emit_store(const tile::Instruction& store, const Point& point, Value* value);
+  Value* streaming_condition(const TileStep& step, int vector_axis);
   void emit_ordered_store(const tile::Instruction& store);
   Value* element_pointer(Value* base, DType dtype, Value* offset);
   Value* literal(const tile::Literal& value, DType dtype);
@@ -169,6 +171,7 @@ class TileEmitter {
   void run_roots(StepState& state, const std::vector<Point>& group);
   void start_sums(StepState& state);
   void finish_sums(StepState& state, const std::vector<Point>& group);
+  void emit_loops(StepState& state, const Limits& limits, const Reads& reads);
   void emit_row_sums(StepState& state, const Limits& limits, const Reads& reads);
   void emit_column_sums(StepState& state, const Limits& limits, const Reads& reads);
   Limits limit_values(const std::map<int, Dim>& limits, const std::vector<int64_t>& shape);

@@ -10,6 +10,10 @@ namespace tilewright {
 using tile::Instruction;
 using tile::Opcode;
 
+static uint64_t vector_bytes(DType dtype, unsigned lanes) {
+  return static_cast<uint64_t>(dtype_bytes(dtype)) * lanes;
+}
+
 void TileEmitter::tag_param(llvm::Instruction* access, int scope) {
   llvm::LLVMContext& llvm = b_.getContext();
   access->setMetadata(llvm::LLVMContext::MD_alias_scope, llvm::MDNode::get(llvm, {scopes_[scope]}));
@@ -329,7 +333,7 @@ Op combine_op(tile::StoreKind kind) {
 }  // namespace
 
 void TileEmitter::store_elements(int param, const Address& at, const Point& point, Value* value,
-                                 tile::StoreKind kind) {
+                                 tile::StoreKind kind, bool is_streaming) {
   DType dtype = kernel_.params[param].dtype;
   auto align = llvm::Align(static_cast<uint64_t>(dtype_bytes(dtype)));
   Value* base = params_[param].data;
@@ -368,7 +372,13 @@ void TileEmitter::store_elements(int param, const Address& at, const Point& poin
     if (mask) {
       store_partial(context_, stored, pointer, mask);
     } else {
-      tag_param(b_.CreateAlignedStore(stored, pointer, align), param);
+      if (is_streaming) align = llvm::Align(vector_bytes(dtype, point.lanes));
+      llvm::StoreInst* written = b_.CreateAlignedStore(stored, pointer, align);
+      tag_param(written, param);
+      if (is_streaming) {
+        auto* one = llvm::ConstantAsMetadata::get(b_.getInt32(1));
+        written->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(b_.getContext(), {one}));
+      }
     }
     return;
   }
@@ -386,7 +396,45 @@ void TileEmitter::store_elements(int param, const Address& at, const Point& poin
 void TileEmitter::emit_store(const Instruction& store, const Point& point, Value* value) {
   bool proven = proven_at(store.access, type(store.operands[0]).shape, point);
   Address at = address(store.access, point, proven);
-  store_elements(store.access.param, at, point, value, store.store);
+  store_elements(store.access.param, at, point, value, store.store,
+                 store.streaming && point.is_streaming && point.inside);
+}
+
+// Whether all streaming stores of the step start at whole vectors, as far as the run decides that; null: some
+// never do.
+llvm::Value* TileEmitter::streaming_condition(const TileStep& step, int vector_axis) {
+  Value* condition = nullptr;
+  if (vector_axis < 0) return nullptr;
+  unsigned lanes = lane_count(step.shape[vector_axis]);
+  for (const TileRoot& root : step.roots) {
+    const Instruction& store = *root.instruction;
+    if (root.is_kept || store.opcode != Opcode::Store || !store.streaming) continue;
+    DType dtype = type(root.value).dtype;
+    if (lanes < kLanes) return nullptr;
+    const ParamInfo& param = params_[store.access.param];
+    bool is_contiguous = false;
+    Value* offset = i64(0);
+    for (size_t d = 0; d < store.access.index.size(); ++d) {
+      const tile::DimIndex& index = store.access.index[d];
+      auto* stride = llvm::dyn_cast<llvm::ConstantInt>(param.strides[d]);
+      if (!stride) return nullptr;
+      offset = b_.CreateAdd(offset, b_.CreateMul(dim(index.base), param.strides[d]));
+      for (const tile::AxisTerm& term : index.terms) {
+        int64_t step_size = term.coefficient * stride->getSExtValue();
+        if (term.axis == vector_axis && step_size == 1) {
+          is_contiguous = true;
+        } else if (step_size % kLanes != 0 && type(root.value).shape[term.axis] > 1) {
+          return nullptr;  // rows start anywhere
+        }
+      }
+    }
+    if (!is_contiguous) return nullptr;
+    Value* address = b_.CreatePtrToInt(element_pointer(param.data, dtype, offset), b_.getInt64Ty());
+    Value* low_bits = b_.CreateAnd(address, i64(static_cast<int64_t>(vector_bytes(dtype, lanes)) - 1));
+    Value* is_aligned = b_.CreateICmpEQ(low_bits, i64(0));
+    condition = condition ? b_.CreateAnd(condition, is_aligned) : is_aligned;
+  }
+  return condition;
 }
 
 // Elements in row-major order: later ones win, sums add up in that order.

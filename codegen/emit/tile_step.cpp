@@ -20,6 +20,7 @@ struct TileEmitter::StepState {
   std::vector<ScratchTile> tiles;                     // by root: of kept values and of sums
   std::vector<std::vector<llvm::AllocaInst*>> cells;  // by root: running sums, one a point of a group
   std::vector<bool> is_sum;
+  bool is_streaming = false;
 };
 
 TileEmitter::Limits TileEmitter::limit_values(const std::map<int, Dim>& limits,
@@ -226,7 +227,7 @@ void TileEmitter::emit_transposed_load(const Instruction& load, int vector_axis,
 void TileEmitter::emit_step(const TileStep& step) {
   int vector_axis = choose_vector_axis(step);
   stage_transposed_loads(step, vector_axis);
-  StepState state{step, vector_axis, choose_unroll(step, vector_axis), {}, {}, {}};
+  StepState state{step, vector_axis, choose_unroll(step, vector_axis), {}, {}, {}, false};
   Reads reads;
   for (const TileRoot& root : step.roots) {
     bool is_sum = !root.is_kept && root.instruction->opcode == Opcode::Reduce;
@@ -243,20 +244,42 @@ void TileEmitter::emit_step(const TileStep& step) {
     }
   }
   Limits limits = limit_values(step.limits, step.shape);
-  bool is_row = vector_axis < 0 ||
-                std::find(step.reduced.begin(), step.reduced.end(), vector_axis) != step.reduced.end();
-  if (step.reduced.empty()) {
-    Point origin;
-    origin.axis.assign(step.shape.size(), i64(0));
-    for_groups_at(origin, step.shape, vector_axis, limits, reads, state.unroll,
-                  [&](const std::vector<Point>& group) { run_roots(state, group); });
-  } else if (is_row) {
-    emit_row_sums(state, limits, reads);
+  Value* can_stream = streaming_condition(step, vector_axis);
+  if (can_stream) {
+    branch(
+        can_stream,
+        [&] {
+          state.is_streaming = true;
+          emit_loops(state, limits, reads);
+        },
+        [&] {
+          state.is_streaming = false;
+          emit_loops(state, limits, reads);
+        });
   } else {
-    emit_column_sums(state, limits, reads);
+    emit_loops(state, limits, reads);
   }
   for (size_t i = 0; i < step.roots.size(); ++i) {
     if (state.tiles[i].data) scratch_tiles_[step.roots[i].instruction->results[0].index] = state.tiles[i];
+  }
+}
+
+void TileEmitter::emit_loops(StepState& state, const Limits& limits, const Reads& reads) {
+  const TileStep& step = state.step;
+  if (step.reduced.empty()) {
+    Point origin;
+    origin.axis.assign(step.shape.size(), i64(0));
+    origin.is_streaming = state.is_streaming;
+    for_groups_at(origin, step.shape, state.vector_axis, limits, reads, state.unroll,
+                  [&](const std::vector<Point>& group) { run_roots(state, group); });
+    return;
+  }
+  bool is_row = state.vector_axis < 0 ||
+                std::find(step.reduced.begin(), step.reduced.end(), state.vector_axis) != step.reduced.end();
+  if (is_row) {
+    emit_row_sums(state, limits, reads);
+  } else {
+    emit_column_sums(state, limits, reads);
   }
 }
 

@@ -111,6 +111,19 @@ void ProgramBuilder::launch_output_copies() {
   for (const auto& [from, to] : output_copies_) launch_copy(from, to);
 }
 
+// Stores to buffers larger than the last-level cache go around it: they are gone before anybody reads them.
+static void mark_streaming(tile::Block& block, const tile::Kernel& kernel, int64_t cache_bytes) {
+  for (tile::Instruction& instruction : block.body) {
+    for (tile::Block& inner : instruction.blocks) mark_streaming(inner, kernel, cache_bytes);
+    if (instruction.opcode != tile::Opcode::Store || instruction.store != tile::StoreKind::Set) continue;
+    const tile::Param& param = kernel.params[instruction.access.param];
+    if (param.mode != tile::AccessMode::Write) continue;
+    double bytes = static_cast<double>(dtype_bytes(param.dtype));
+    for (const Dim& size : param.dims) bytes *= static_cast<double>(size.hint(kernel.symbols));
+    instruction.streaming = bytes > static_cast<double>(cache_bytes);
+  }
+}
+
 void ProgramBuilder::launch_kernel(tile::Kernel kernel, std::vector<BufferId> buffers,
                                    std::string description, std::vector<uint32_t> nodes) {
   // Kernel symbols: the graph symbols that its dims mention, in the graph's order.
@@ -124,6 +137,8 @@ void ProgramBuilder::launch_kernel(tile::Kernel kernel, std::vector<BufferId> bu
     kernel.symbols.push_back(symbol);
     launch.scalars.push_back(Dim::symbol(symbol.name));
   }
+  int64_t cache_bytes = std::max({limits_.l3_bytes, 4 * limits_.l2_bytes, int64_t{8} << 20});
+  mark_streaming(kernel.body, kernel, cache_bytes);
   if (kernel.name.empty()) kernel.name = cat("k", program_.kernels.size());
   for (BufferId buffer : buffers) launch.buffers.push_back({buffer, Dim(0)});
   launch.kernel = static_cast<int>(program_.kernels.size());
