@@ -184,6 +184,24 @@ tw_status* tw_graph_dim_print(const tw_graph* graph, tw_dim dim, tw_text** text)
   });
 }
 
+tw_status* tw_graph_dim_evaluate(const tw_graph* graph, tw_dim dim, const char* const* symbol_names,
+                                 const int64_t* symbol_values, int64_t symbol_count, int64_t* value) {
+  return guarded(__func__, [&](const char* call) -> Status {
+    TW_REQUIRE(graph);
+    TW_REQUIRE(value);
+    TW_RETURN_IF_ERROR(capi::check_list(call, "symbol_names", symbol_names, symbol_count));
+    TW_RETURN_IF_ERROR(capi::check_list(call, "symbol_values", symbol_values, symbol_count));
+    Bindings bindings;
+    for (int64_t at = 0; at < symbol_count; ++at) {
+      if (!symbol_names[at]) return Status::invalid(cat(call, ": symbol name ", at, " is null"));
+      bindings[symbol_names[at]] = symbol_values[at];
+    }
+    TW_ASSIGN_OR_RETURN(Dim found, capi::to_dim(*graph, dim));
+    TW_ASSIGN_OR_RETURN(*value, found.evaluate(bindings));
+    return Status::ok();
+  });
+}
+
 tw_status* tw_graph_input(tw_graph* graph, const char* name, int32_t dtype, const tw_dim* dims, int32_t rank,
                           tw_value* value) {
   return guarded(__func__, [&](const char* call) -> Status {

@@ -289,6 +289,9 @@ TW_API TW_NODISCARD tw_status* tw_graph_dim(tw_graph* graph, int32_t operation, 
 /* Reads an expression, such as "2*N + floordiv(H, 4)". */
 TW_API TW_NODISCARD tw_status* tw_graph_dim_parse(tw_graph* graph, const char* text, tw_dim* dim);
 TW_API TW_NODISCARD tw_status* tw_graph_dim_print(const tw_graph* graph, tw_dim dim, tw_text** text);
+/* The value of a dim under values of its symbols. */
+TW_API TW_NODISCARD tw_status* tw_graph_dim_evaluate(const tw_graph* graph, tw_dim dim, const char* const* symbol_names,
+                                                     const int64_t* symbol_values, int64_t symbol_count, int64_t* value);
 
 /* Appends an input.  `name` may be NULL. */
 TW_API TW_NODISCARD tw_status* tw_graph_input(tw_graph* graph, const char* name, int32_t dtype, const tw_dim* dims,
