@@ -262,11 +262,19 @@ Result<std::shared_ptr<Executable>> CompileJob::wait(double seconds) {
   return executable_;
 }
 
+void CompileJob::forget() {
+  std::lock_guard lock(mutex_);
+  executable_.reset();
+}
+
 Result<std::shared_ptr<Executable>> compile(std::shared_ptr<Session> session, Graph graph,
                                             CompileRequest request) {
   TW_ASSIGN_OR_RETURN(std::shared_ptr<CompileJob> job,
                       CompileJob::start(std::move(session), std::move(graph), std::move(request)));
-  return job->wait(-1);
+  Result<std::shared_ptr<Executable>> outcome = job->wait(-1);
+  // The thread may still be about to drop its job: the executable must not live as long as that takes.
+  job->forget();
+  return outcome;
 }
 
 }  // namespace tilewright

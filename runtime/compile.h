@@ -29,6 +29,8 @@ class CompileJob {
   Result<std::shared_ptr<Executable>> wait(double seconds);
   void cancel() { cancelled_ = true; }
   bool is_cancelled() const { return cancelled_; }
+  // Drops the outcome; nobody waits any more.
+  void forget();
 
  private:
   struct Outcome;

@@ -242,8 +242,12 @@ llvm::Value* TileEmitter::all_inside(const Reads& reads, const Point& point) {
   Value* inside = nullptr;
   std::set<std::vector<const void*>> seen;
   for (ValueId value : reads.values) add_inside(value, point, inside, seen);
-  for (const Instruction* store : reads.stores)
+  for (const Instruction* store : reads.stores) {
     add_access_inside(store->access, type(store->operands[0]).shape, point, inside);
+    for (const tile::DimIndex& index : store->access.index) {
+      if (index.tile.is_valid()) add_inside(index.tile, point, inside, seen);
+    }
+  }
   return inside;
 }
 
@@ -308,6 +312,9 @@ TileEmitter::SafeRange TileEmitter::safe_range(const Reads& reads, const Point& 
   for (ValueId value : reads.values) visit(value, point);
   for (const Instruction* store : reads.stores) {
     cut_range(store->access, type(store->operands[0]).shape, point, range);
+    for (const tile::DimIndex& index : store->access.index) {
+      if (index.tile.is_valid()) visit(index.tile, point);
+    }
   }
   if (range.condition) {  // nothing is safe unless it holds
     Value* end = range.end ? range.end : extent;

@@ -1,6 +1,7 @@
 // Comparison of two results of one graph within the tolerances that its ops declare.
 #include "ir/reference/compare.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -73,6 +74,11 @@ void add_tolerances(const Graph& graph, const Bindings& bindings, GraphTolerance
   }
 }
 
+bool has_sums(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                     [](const Node& node) { return node.op == Op::Add || node.op == Op::Subtract; });
+}
+
 double as_double(const Scalar& scalar) {
   return holds_float(scalar.dtype) ? scalar.f : static_cast<double>(scalar.i);
 }
@@ -118,6 +124,13 @@ bool within(double found, double expected, double scale, const GraphTolerance& t
 GraphTolerance graph_tolerance(const Graph& graph, const Bindings& bindings) {
   GraphTolerance total;
   add_tolerances(graph, bindings, total);
+  if (graph.node_count() > 1) {
+    // An ulp of an intermediate value is up to two of what is computed from it.
+    total.sum.ulps *= 2;
+    // Where terms of size 1 that are not exact cancel, only the absolute error is bounded.
+    if (has_sums(graph))
+      total.sum.absolute += total.sum.ulps * std::ldexp(1.0, -significand_bits(total.unit));
+  }
   return total;
 }
 

@@ -136,7 +136,8 @@ std::vector<std::string> dtypes_of_t(const CaseLine& line, const OpFacts& facts)
   std::vector<std::string> common;
   bool first = true;
   for (size_t at = 0; at < line.operands.size(); ++at) {
-    if (line.operands[at].absent || line.operands[at].dtype != "T") continue;
+    if (line.operands[at].absent || (line.operands[at].dtype != "T" && line.operands[at].dtype != "F"))
+      continue;
     // A variadic operand takes what the others leave; all of its dtypes are those of its row.
     size_t row = std::min(at, facts.operands.size() - 1);
     for (size_t before = 0; before < facts.operands.size() && before < at; ++before)
@@ -231,23 +232,31 @@ std::vector<CaseLine> all_case_lines() {
 
 std::vector<Instance> instances_of(const CaseLine& line, bool quick, const std::vector<std::string>& only) {
   const OpFacts& facts = op_facts().at(line.op);
-  std::vector<std::string> t_names =
-      uses(line, "T") ? dtypes_of_t(line, facts) : std::vector<std::string>{"f32"};
+  const bool has_t = uses(line, "T") || uses(line, "F"), has_d = uses(line, "D") || uses(line, "E");
+  std::vector<std::string> t_names = has_t ? dtypes_of_t(line, facts) : std::vector<std::string>{"f32"};
+  const auto has_no_arithmetic = [](const std::string& name) {
+    return name == "bool" || name.rfind("f8", 0) == 0;
+  };
+  if (uses(line, "F"))
+    std::erase_if(t_names, [&](const std::string& name) {
+      return has_no_arithmetic(name) || !is_float(find_dtype(name));
+    });
   const auto unwanted = [&](const std::string& name) {
     if (!only.empty()) return !contains(only, name);
     return quick && std::find(std::begin(kQuick), std::end(kQuick), name) == std::end(kQuick);
   };
-  if (uses(line, "T")) std::erase_if(t_names, unwanted);
-  std::vector<std::string> d_names = uses(line, "D") ? all_dtypes() : std::vector<std::string>{"f32"};
-  if (uses(line, "D") && quick) std::erase_if(d_names, unwanted);
+  if (has_t) std::erase_if(t_names, unwanted);
+  std::vector<std::string> d_names = has_d ? all_dtypes() : std::vector<std::string>{"f32"};
+  if (uses(line, "E")) std::erase_if(d_names, has_no_arithmetic);
+  if (has_d && quick) std::erase_if(d_names, unwanted);
   std::vector<Instance> instances;
   int turn = 0;
   for (const std::string& t : t_names) {
     for (const std::string& d : d_names) {
       Instance instance;
       instance.line = &line;
-      instance.dtypes['T'] = find_dtype(t);
-      instance.dtypes['D'] = find_dtype(d);
+      instance.dtypes['T'] = instance.dtypes['F'] = find_dtype(t);
+      instance.dtypes['D'] = instance.dtypes['E'] = find_dtype(d);
       instance.dtypes['W'] = t == "f64" ? tw::f64 : tw::f32;
       // Both index types, without doubling the cases.
       instance.dtypes['I'] = turn++ % 2 ? tw::i64 : tw::i32;

@@ -8,9 +8,9 @@
 namespace command {
 namespace {
 
-constexpr double kSpecial[] = {0.0, -0.0, 1.0,  -1.0, INFINITY, -INFINITY, NAN,   0.5,        -0.5,
-                               1.5, 2.5,  -2.5, 3.0,  -3.0,     1e-3,      -1e-3, 88.7,       -88.7,
-                               1e4, -1e4, 5e-5, 6e-8, 1e-40,    -1e-40,    3e38,  0.49999997, 7.0};
+constexpr double kSpecial[] = {0.0, -0.0, 1.0,  -1.0, INFINITY, -INFINITY, NAN,   0.5,    -0.5,
+                               1.5, 2.5,  -2.5, 3.0,  -3.0,     1e-3,      -1e-3, 88.7,   -88.7,
+                               1e4, -1e4, 5e-5, 6e-8, 1e-40,    -1e-40,    3e38,  0.4999, 7.0};
 constexpr int64_t kExtreme[] = {0,  1,   -1,   INT64_MIN, INT64_MAX, 7,
                                 -7, 127, -128, 32767,     INT32_MIN, INT32_MAX};
 
@@ -78,7 +78,9 @@ class Filler {
       return is_unsigned ? put_integer(0, 20) : put_integer(-20, 20);
     }
     if (fill == "special") {
-      if (real) return put(kSpecial[static_cast<size_t>(at) % std::size(kSpecial)]);
+      const double value = kSpecial[static_cast<size_t>(at) % std::size(kSpecial)];
+      // The largest f32 below one half rounds to 0, not to 1.
+      if (real) return put(dtype == tw::f32 && value == 0.4999 ? 0.49999997 : value);
       return store_integer(dtype, address, extreme(dtype, at));
     }
     if (fill == "wide") {

@@ -547,7 +547,8 @@ class Executable {
     for (const Tensor* input : inputs) borrowed.push_back(input ? input->get() : nullptr);
     return run(borrowed, options);
   }
-  std::vector<Tensor> operator()(const std::vector<Tensor>& inputs, const RunOptions& options = {}) const {
+  template <class Tensors, class = std::enable_if_t<std::is_same_v<Tensors, std::vector<Tensor>>>>
+  std::vector<Tensor> operator()(const Tensors& inputs, const RunOptions& options = {}) const {
     std::vector<const DLTensor*> borrowed;
     for (const Tensor& input : inputs) borrowed.push_back(input.get());
     return run(borrowed, options);
