@@ -94,16 +94,33 @@ void AttentionTiles::store_rows(int param, const Dim& batch, const Dim& head, co
           param, {{batch, {}, {}}, {head, {}, {}}, {first, {{0, 1}}, {}}, {Dim(0), {{1, 1}}, {}}}, false});
 }
 
-ValueId AttentionTiles::load_statistic(int param, const ScoreBlock& block, double outside) {
+ValueId AttentionTiles::load_queries(int param, const ScoreBlock& block, int64_t features) {
   tile::Access access{
-      param, {{block.batch, {}, {}}, {block.head, {}, {}}, {block.query, {{0, 1}}, {}}}, false};
-  ValueId tile = kernel.load(std::move(access), TileType{problem_.work, {block.queries}}, {outside, 0});
+      param,
+      {{block.batch, {}, {}}, block.head_index(0), block.query_index(0), {Dim(0), {{1, 1}}, {}}},
+      false};
+  TileType type{problem_.dtype, {block.rows(), features}};
+  return kernel.load(std::move(access), std::move(type), {}, tile::Stage::Packed);
+}
+
+void AttentionTiles::store_queries(int param, const ScoreBlock& block, ValueId tile) {
+  kernel.store(
+      kernel.convert(tile, problem_.dtype),
+      tile::Access{param,
+                   {{block.batch, {}, {}}, block.head_index(0), block.query_index(0), {Dim(0), {{1, 1}}, {}}},
+                   false});
+}
+
+ValueId AttentionTiles::load_statistic(int param, const ScoreBlock& block, double outside) {
+  tile::Access access{param, {{block.batch, {}, {}}, block.head_index(0), block.query_index(0)}, false};
+  TileType type{kernel.kernel().params[static_cast<size_t>(param)].dtype, {block.rows()}};
+  ValueId tile = widen(kernel.load(std::move(access), std::move(type), {outside, 0}));
   return kernel.broadcast(tile, block.shape(), {block.query_axis});
 }
 
-void AttentionTiles::store_statistic(int param, const Dim& batch, const Dim& head, const Dim& first,
-                                     ValueId tile) {
-  kernel.store(tile, tile::Access{param, {{batch, {}, {}}, {head, {}, {}}, {first, {{0, 1}}, {}}}, false});
+void AttentionTiles::store_statistic(int param, const ScoreBlock& block, ValueId tile) {
+  kernel.store(
+      tile, tile::Access{param, {{block.batch, {}, {}}, block.head_index(0), block.query_index(0)}, false});
 }
 
 ValueId AttentionTiles::nothing_to_zero(ValueId x) {
@@ -131,8 +148,8 @@ ValueId AttentionTiles::apply_mask(const ScoreBlock& block, ValueId x) {
   if (mask_ < 0) return x;
   const TensorType& type = program_.graph().type(problem_.mask);
   const tile::DimIndex places[4] = {{block.batch, {}, {}},
-                                    {block.head, {}, {}},
-                                    {block.query, {{block.query_axis, 1}}, {}},
+                                    block.head_index(block.query_axis),
+                                    block.query_index(block.query_axis),
                                     {block.key, {{block.key_axis(), 1}}, {}}};
   tile::Access access{mask_, {}, false};
   std::vector<int64_t> shape{1, 1};
@@ -154,8 +171,10 @@ ValueId AttentionTiles::allowed(const ScoreBlock& block, bool mask_tail) {
   auto constant = [&](int64_t value) { return kernel.integer(value, type); };
   bool near = problem_.window >= 0;
   if (problem_.causal || near) {
-    ValueId distance = kernel.index(
-        tile::DimIndex{block.query - block.key, {{block.query_axis, 1}, {block.key_axis(), -1}}, {}}, type);
+    tile::DimIndex difference = block.query_index(block.query_axis);
+    difference.base = difference.base - block.key;
+    difference.terms.push_back({block.key_axis(), -1});
+    ValueId distance = kernel.index(std::move(difference), type);
     if (problem_.causal) inside = kernel.compare(distance, constant(0), "GE");
     if (near && problem_.window < INT32_MAX) {
       inside = both(inside, kernel.compare(distance, constant(problem_.window), "LT"));

@@ -19,16 +19,29 @@ struct AttentionProblem {
 };
 AttentionProblem read_attention(const Graph& graph, const Node& node);
 
-// A block of the score matrix of one head: queries along `query_axis` of its tiles, keys along the other.
+// A block of the score matrix: queries of one head along `query_axis` of its tiles, keys along the other.
+// With one query, the heads that share keys may take the place of queries.
 struct ScoreBlock {
   Dim batch, head;
   Dim query, key;  // first of the block
   int64_t queries = 1, keys = 1;
   int query_axis = 0;
+  int64_t heads = 1;
 
   int key_axis() const { return 1 - query_axis; }
+  int64_t rows() const { return queries * heads; }
   std::vector<int64_t> shape() const {
-    return query_axis == 0 ? std::vector<int64_t>{queries, keys} : std::vector<int64_t>{keys, queries};
+    return query_axis == 0 ? std::vector<int64_t>{rows(), keys} : std::vector<int64_t>{keys, rows()};
+  }
+  tile::DimIndex head_index(int axis) const {
+    tile::DimIndex index{head, {}, {}};
+    if (heads > 1) index.terms.push_back({axis, 1});
+    return index;
+  }
+  tile::DimIndex query_index(int axis) const {
+    tile::DimIndex index{query, {}, {}};
+    if (heads == 1) index.terms.push_back({axis, 1});
+    return index;
   }
 };
 
@@ -48,9 +61,12 @@ class AttentionTiles {
   ValueId load_rows(int param, const Dim& batch, const Dim& head, const Dim& first, int64_t positions,
                     int64_t features, bool transposed = false);
   void store_rows(int param, const Dim& batch, const Dim& head, const Dim& first, ValueId tile);
+  // The rows of queries of a block: [rows, features].
+  ValueId load_queries(int param, const ScoreBlock& block, int64_t features);
+  void store_queries(int param, const ScoreBlock& block, ValueId tile);
   // A value a query, from a [batch, head, query] buffer.
   ValueId load_statistic(int param, const ScoreBlock& block, double outside);
-  void store_statistic(int param, const Dim& batch, const Dim& head, const Dim& first, ValueId tile);
+  void store_statistic(int param, const ScoreBlock& block, ValueId tile);
 
   struct Scores {
     ValueId value;   // scaled, capped and masked with -inf

@@ -64,7 +64,7 @@ class Backward {
       return tiles.widen(tiles.load_rows(param, batch, head, query, queries_, problem_.value_width));
     };
     ValueId sums = tiles.kernel.reduce(Combine::Sum, tiles.multiply(load(g), load(o)), {1});
-    tiles.store_statistic(out, batch, head, query, sums);
+    tiles.store_statistic(out, ScoreBlock{batch, head, query, {}, queries_}, sums);
     tiles.launch("attention_grad: row sums", id_);
   }
 

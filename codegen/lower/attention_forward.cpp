@@ -39,10 +39,10 @@ class ForwardKernel {
     tiles_.add_score_params();
     int output = tiles_.add_param("output", node_.results[0], AccessMode::Write),
         lse = tiles_.add_param("lse", node_.results[1], AccessMode::Write);
-    tiles_.kernel.set_grid(
-        {problem_.batch, problem_.heads, Dim::ceil_div(problem_.queries, Dim(block_.queries))});
+    tiles_.kernel.set_grid({problem_.batch, Dim::floor_div(problem_.heads, Dim(block_.heads)),
+                            Dim::ceil_div(problem_.queries, Dim(block_.queries))});
     block_.batch = tile::KernelBuilder::grid_id(0);
-    block_.head = tile::KernelBuilder::grid_id(1);
+    block_.head = tile::KernelBuilder::grid_id(1) * Dim(block_.heads);
     block_.query = tile::KernelBuilder::grid_id(2) * Dim(block_.queries);
     Running end = loop();
     store(end, output, lse);
@@ -59,16 +59,22 @@ class ForwardKernel {
     int64_t rows = kBlockQueries;
     while (rows > kMinBlockQueries && heads * ((queries + rows - 1) / rows) < kWantedInstances) rows /= 2;
     block_.queries = clip_tile(problem_.queries, queries, even_block(problem_.queries, rows, 4));
+    if (problem_.queries.is_constant(1) && problem_.group.is_constant()) {
+      // One query: the heads that share keys make up a block, so that keys are read once for all.
+      for (int64_t heads = 1; heads <= std::min(problem_.group.constant(), kBlockQueries); ++heads) {
+        if (problem_.group.constant() % heads == 0) block_.heads = heads;
+      }
+    }
     int64_t columns = block_.queries < kMinBlockQueries ? kBlockKeysOfFew : kBlockKeys;
     block_.keys = clip_tile(problem_.keys, keys, even_block(problem_.keys, columns, 32));
   }
 
   Running loop() {
     double lowest = -std::numeric_limits<double>::infinity();
-    ValueId max = tiles_.kernel.constant(lowest, TileType{problem_.work, {block_.queries}});
-    std::vector<ValueId> carries{max, tiles_.zeros({block_.queries}),
-                                 tiles_.zeros({block_.queries, problem_.value_width})};
-    ValueId q = tiles_.load_rows(q_, block_.batch, block_.head, block_.query, block_.queries, problem_.width);
+    ValueId max = tiles_.kernel.constant(lowest, TileType{problem_.work, {block_.rows()}});
+    std::vector<ValueId> carries{max, tiles_.zeros({block_.rows()}),
+                                 tiles_.zeros({block_.rows(), problem_.value_width})};
+    ValueId q = tiles_.load_queries(q_, block_, problem_.width);
     auto [from, to] = tiles_.key_range(block_.query, block_.queries, block_.keys);
     block_.key = tiles_.kernel.begin_for(from, to, Dim(block_.keys), carries);
     carries = tiles_.kernel.loop_carries();
@@ -108,8 +114,8 @@ class ForwardKernel {
       sums = tiles_.add(sums, tiles_.subtract(end.max, end.max));
     }
     ValueId scaled = tiles_.multiply(end.output, tiles_.per_row(factor, end.output));
-    tiles_.store_rows(output, block_.batch, block_.head, block_.query, scaled);
-    tiles_.store_statistic(lse, block_.batch, block_.head, block_.query, sums);
+    tiles_.store_queries(output, block_, scaled);
+    tiles_.store_statistic(lse, block_, sums);
   }
 
   // The generator's state as if it had drawn a word a score, or zeros without one.
