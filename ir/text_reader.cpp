@@ -153,7 +153,8 @@ bool TextReader::read_dims(Shape& dims, std::string_view open, char close) {
 
 bool TextReader::read_type(TensorType& type) {
   if (!read_dtype(type.dtype)) return false;
-  if (lexer.token().offset != lexer.previous_end()) return fail_expected("the dims in brackets right behind the dtype");
+  if (lexer.token().offset != lexer.previous_end())
+    return fail_expected("the dims in brackets right behind the dtype");
   return read_dims(type.shape, "[", ']');
 }
 
