@@ -4,7 +4,6 @@
 #include "codegen/emit/packing.h"
 #include "codegen/emit/partial_memory.h"
 #include "codegen/emit/tile_emitter.h"
-#include "ir/reference/scalar.h"
 
 namespace tilewright {
 
