@@ -92,6 +92,7 @@ class AccessPair {
       if (load_at >= store_at || loaded.shape != stored.shape || !same_index(load->access, store->access))
         return false;
     }
+    if (is_moved(kernel)) return false;
     // Loads may be carried out as late as their users: nothing but stores of the same tile shape, which are
     // made together, may follow.
     for (size_t next = static_cast<size_t>(store_at); next < kernel.body.body.size(); ++next) {
@@ -115,6 +116,22 @@ class AccessPair {
       if (stores) stores_.emplace_back(&each, position);
       for (const tile::Block& inner : each.blocks) collect(inner, false);
     }
+  }
+
+  // True when a loaded value is read at another place of its tile than where it was loaded.
+  bool is_moved(const tile::Kernel& kernel) const {
+    std::vector<bool> derived(kernel.values.size(), false);
+    for (const auto& [load, at] : loads_) derived[load->results[0].index] = true;
+    for (const tile::Instruction& each : kernel.body.body) {
+      const bool reads = std::any_of(each.operands.begin(), each.operands.end(), [&](ValueId operand) {
+        return operand.is_valid() && derived[operand.index];
+      });
+      if (!reads) continue;
+      if (each.opcode == tile::Opcode::Transpose || each.opcode == tile::Opcode::Reshape) return true;
+      if (each.opcode != tile::Opcode::Elementwise && each.opcode != tile::Opcode::Broadcast) continue;
+      for (ValueId result : each.results) derived[result.index] = true;
+    }
+    return false;
   }
 
   int from_, to_;
