@@ -63,6 +63,8 @@ static std::string engine_fault(const Graph& graph, bool approximate, uint64_t s
     if (&engine == &reference || !is_wanted(wanted, engine.name)) continue;
     Result<std::vector<OwnedTensor>> found = engine.run(graph, refs, inputs->bindings);
     if (!found.is_ok() && found.status().code() == Code::Unimplemented) continue;
+    // A symbolic size that does not fit at this binding: the engines need only survive it.
+    if (!expected.is_ok() && expected.status().code() == Code::InvalidArgument) continue;
     if (found.is_ok() != expected.is_ok()) {
       return cat(engine.name, ": ", found.is_ok() ? "succeeded" : found.status().to_string(),
                  ", reference: ", expected.is_ok() ? "succeeded" : expected.status().to_string());

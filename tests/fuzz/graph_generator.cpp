@@ -53,6 +53,14 @@ class Generator final : public OperandSource {
     return add_input(type);
   }
 
+  ValueId sorted_value(const TensorType& type) override {
+    Result<NodeId> sorted = result_.graph.append(Op::Sort, {value_of(type)}, {{"dim", int64_t{0}}});
+    if (!sorted.is_ok()) return ValueId{};
+    ValueId value = graph().result(*sorted);
+    approximate_.resize(graph().value_count(), false);
+    return value;
+  }
+
   ValueId any_value(DType dtype) override {
     std::vector<ValueId> found;
     for (uint32_t i = 0; i < graph().value_count(); ++i) {

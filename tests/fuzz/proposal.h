@@ -20,6 +20,8 @@ class OperandSource {
   virtual ValueId value_of(const TensorType& type) = 0;
   // Any usable value of the dtype, or a new input.
   virtual ValueId any_value(DType dtype) = 0;
+  // A value of this type that is sorted along its only dim.
+  virtual ValueId sorted_value(const TensorType& type) = 0;
   virtual const Graph& graph() const = 0;
   virtual Dim random_dim() = 0;
 };

@@ -41,6 +41,8 @@ class SpecialProposal {
       case Op::CustomCall: return custom_call();
       case Op::Assert: return assertion();
       case Op::Attention: return attention();
+      case Op::Searchsorted:
+      case Op::BucketByLength: return in_sorted();
       default: return false;
     }
   }
@@ -431,6 +433,17 @@ class SpecialProposal {
     p_.attributes["length"] = Shape{length};
     p_.attributes["carries"] = int64_t{1};
     p_.attributes["reverse"] = chance(random_, 50);
+    return true;
+  }
+
+  // The sequence is a sorted constant: other sequences have no defined result.
+  bool in_sorted() {
+    DType type = info_.op == Op::Searchsorted ? draw_dtype("Number") : draw_dtype("Index");
+    Shape shape{Dim(random_.integer(0, 6))};
+    ValueId sequence = source_.sorted_value({type, shape});
+    ValueId values = source_.value_of({type, random_shape(1, info_.op == Op::Searchsorted ? 2 : 1)});
+    p_.operands = {sequence, values};
+    if (info_.op == Op::BucketByLength) std::swap(p_.operands[0], p_.operands[1]);
     return true;
   }
 
