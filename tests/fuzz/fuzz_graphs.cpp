@@ -3,6 +3,7 @@
 //
 // fuzz_graphs [--seed N] [--runs N] [--nodes N] [--mode text|verify|exec] [--engines a,b] [--op name]
 // [--stats] A failure prints the seed, the shrunk graph and what differs.  Exit: 0 passed, 1 failed, 2 usage.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -47,6 +48,12 @@ static bool is_wanted(const std::string& list, const std::string& name) {
   return list.empty() || cat(",", list, ",").find(cat(",", name, ",")) != std::string::npos;
 }
 
+// A bad index of a gather without elements is looked at by some engines only.
+static bool all_empty(const std::vector<OwnedTensor>& outputs) {
+  return std::all_of(outputs.begin(), outputs.end(),
+                     [](const OwnedTensor& output) { return output.ref.elements() == 0; });
+}
+
 // Runs all engines and compares them with the reference; empty when they agree.
 static std::string engine_fault(const Graph& graph, bool approximate, uint64_t seed,
                                 const std::string& wanted) {
@@ -65,6 +72,7 @@ static std::string engine_fault(const Graph& graph, bool approximate, uint64_t s
     if (!found.is_ok() && found.status().code() == Code::Unimplemented) continue;
     // A symbolic size that does not fit at this binding: the engines need only survive it.
     if (!expected.is_ok() && expected.status().code() == Code::InvalidArgument) continue;
+    if (found.is_ok() && expected.status().code() == Code::OutOfRange && all_empty(*found)) continue;
     if (found.is_ok() != expected.is_ok()) {
       return cat(engine.name, ": ", found.is_ok() ? "succeeded" : found.status().to_string(),
                  ", reference: ", expected.is_ok() ? "succeeded" : expected.status().to_string());

@@ -29,7 +29,7 @@ Graph cut(const Graph& graph, size_t cut_node) {
   if (cut_node < graph.node_count()) {
     for (ValueId result : graph.nodes()[cut_node].results) {
       if (used[result.index])
-        map[result.index] = target.add_input(cat("cut", result.index), graph.type(result));
+        map[result.index] = target.add_input(graph.value(result).name, graph.type(result));
     }
   }
   for (size_t i = 0; i < graph.node_count(); ++i) {
@@ -53,10 +53,15 @@ Graph without_dead(const Graph& graph) { return cut(remove_dead_nodes(graph), SI
 }  // namespace
 
 Graph reduce_graph(const Graph& graph, const std::function<bool(const Graph&)>& fails) {
-  Graph best = graph;
-  for (size_t i = 0; i < graph.outputs.size() && graph.outputs.size() > 1; ++i) {
-    Graph one = graph;
-    one.outputs = {graph.outputs[i]};
+  // Inputs are drawn by their names, so every value keeps one.
+  Graph named = graph;
+  for (uint32_t i = 0; i < named.value_count(); ++i) {
+    if (named.value(ValueId{i}).name.empty()) named.value(ValueId{i}).name = cat("v", i);
+  }
+  Graph best = named;
+  for (size_t i = 0; i < named.outputs.size() && named.outputs.size() > 1; ++i) {
+    Graph one = named;
+    one.outputs = {named.outputs[i]};
     one = without_dead(one);
     if (!fails(one)) continue;
     best = one;
