@@ -118,6 +118,7 @@ constexpr size_t kMaxDomainDims = 7;
 constexpr size_t kMaxMapsPerValue = 3;
 constexpr size_t kMaxSearch = 512;          // groups visited when looking for a cycle
 constexpr int64_t kMinParallel = 16;        // instances that a fused reduction must leave
+constexpr int64_t kRepeatedWork = 16384;    // elements that instances may add up again and again
 constexpr int kReductionDepth = 6;          // nodes between a stored row value and its reduction
 constexpr int64_t kSmallReduction = 32768;  // elements that one instance may as well reduce alone
 
@@ -390,10 +391,15 @@ class Grouper {
         dim.kept = true;
       }
     }
-    int64_t parallel = 1;
-    for (const DomainDim& dim : group.dims) {
-      if (!dim.reduced) parallel *= std::max<int64_t>(1, dim.size.hint(graph_.symbols));
+    // Along a dim that is neither reduced nor kept by this reduction, each instance repeats all of it.
+    int64_t parallel = 1, repeats = 1;
+    for (size_t d = 0; d < group.dims.size(); ++d) {
+      if (group.dims[d].reduced) continue;
+      int64_t size = std::max<int64_t>(1, group.dims[d].size.hint(graph_.symbols));
+      parallel *= size;
+      if (!taken.count(static_cast<int>(d))) repeats *= size;
     }
+    if (repeats > 1 && parallel * reduced_elements > kRepeatedWork) return false;
     if (parallel < kMinParallel && reduced_elements > kSmallReduction &&
         group.roots.size() + group.nodes.size() > 0 && !is_own_root(id, group)) {
       return false;

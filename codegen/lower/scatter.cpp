@@ -62,7 +62,9 @@ class ScatterKernel {
   Status emit() {
     DType dtype = graph_.type(node_.results[0]).dtype;
     kind_ = store_kind(attributes_.get_string("kind"));
-    bool widen = kind_ == StoreKind::Add && accumulation_type(dtype) != dtype;
+    // Sums and products of narrow floats are rounded once; f8 has no arithmetic of its own.
+    bool rounds = kind_ == StoreKind::Add || kind_ == StoreKind::Multiply || is_float8(dtype);
+    bool widen = kind_ != StoreKind::Set && rounds && accumulation_type(dtype) != dtype;
     BufferId result = builder_.buffer_of(node_.results[0]), operand = builder_.buffer_of(node_.operands[0]);
     target_dtype_ = widen ? accumulation_type(dtype) : dtype;
     target_ = widen ? builder_.add_temporary(TensorType{target_dtype_, shape_}, "scatter sums") : result;

@@ -83,6 +83,20 @@ ValueId TileLowering::pad(const Node& node, const IndexMap& map) {
   return kernel_.elementwise(Op::Select, {inside, loaded, outside});
 }
 
+// Which elements of a tile of that shape lie inside the domain, where some may not; else invalid.
+ValueId TileLowering::real_elements(const std::vector<int64_t>& shape) {
+  ValueId real;
+  for (size_t axis = 0; axis < axes_.size(); ++axis) {
+    const Axis& info = axes_[axis];
+    bool exact = info.size.is_constant() && info.size.constant() > 0 && info.size.constant() % info.tile == 0;
+    if (exact || (shape[axis] == 1 && info.tile > 1)) continue;
+    ValueId inside = kernel_.compare(index_tile(IndexExpr::of_domain(static_cast<int>(axis))),
+                                     integer_tile(info.size), "LT");
+    real = real.is_valid() ? kernel_.elementwise(Op::And, {real, inside}) : inside;
+  }
+  return real;
+}
+
 ValueId TileLowering::apply_policy(NodeId id, ValueId start, const Dim& last, const Dim& bound,
                                    ValueId& good) {
   const Node& node = program_.graph().node(id);
@@ -97,12 +111,16 @@ ValueId TileLowering::apply_policy(NodeId id, ValueId start, const Dim& last, co
   ValueId below = kernel_.compare(start, integer_tile(last), "LE");
   ValueId inside = kernel_.elementwise(Op::And, {above, below});
   good = good.is_valid() ? kernel_.elementwise(Op::And, {good, inside}) : inside;
-  // Lanes behind the indices read 0, which is a fault only in an empty operand: without indices there is none to report.
+  // Lanes behind the indices read 0, which is a fault only in an empty operand: without indices there is none
+  // to report.
   if (policy == "error" && !program_.graph().type(node.operands[1]).elements().is_constant(0)) {
     int site = program_.add_site(
         ErrorSite{node.op, node_name(program_.graph(), id),
                   cat("index out of range, expected 0 <= index < ", bound.to_string()), bound});
-    kernel_.report(kernel_.elementwise(Op::Not, {inside}), start, site);
+    ValueId outside = kernel_.elementwise(Op::Not, {inside});
+    ValueId real = real_elements(kernel_.type(outside).shape);
+    if (real.is_valid()) outside = kernel_.elementwise(Op::And, {outside, real});
+    kernel_.report(outside, start, site);
   }
   return start;
 }

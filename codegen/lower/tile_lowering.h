@@ -101,6 +101,7 @@ class TileLowering {
   // Applies the out-of-range policy to a start index tile; gives the usable index and the mask of good ones
   // (or invalid).
   ValueId apply_policy(NodeId id, ValueId start, const Dim& last, const Dim& bound, ValueId& good);
+  ValueId real_elements(const std::vector<int64_t>& shape);
   ValueId masked_fill(const Node& node, ValueId loaded, ValueId good);
   std::vector<int64_t> ones() const { return std::vector<int64_t>(axes_.size(), 1); }
   ValueId integer_tile(const Dim& value);  // i64, size 1 in each axis

@@ -450,6 +450,13 @@ class Generator {
         }
       }
       if (!fits(to)) return;
+      if (chance(30)) {  // indices that are right at each element, and wrong behind the last
+        to[dim] = shape[dim];
+        ValueId positions = b_.emit(Op::Iota, {}, {{"shape", to}, {"dim", dim}, {"dtype", index_type}});
+        keep(b_.emit(Op::GatherElements, {x, positions}, {{"dim", dim}, {"oob", std::string("error")}}),
+             is_inexact(x));
+        return;
+      }
       ValueId indices = index_input(index_type, to, value_of(shape[dim]));
       keep(b_.emit(Op::GatherElements, {x, indices}, {{"dim", dim}, {"oob", policy()}, {"fill", 0.5}}),
            is_inexact(x));

@@ -1,6 +1,6 @@
 // Runs random graphs on every engine and compares with the reference; a difference is shrunk and printed.
 //
-// tile_fuzz [--first SEED] [--count N] [--steps N] [--engine NAME] [--trace]
+// tile_fuzz [--first SEED] [--count N] [--steps N] [--engine NAME] [--trace] [--print]
 // Exit: 0 all agree, 1 some differ, 2 usage.
 #include <algorithm>
 #include <cstdio>
@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "codegen/program.h"
 #include "ir/text.h"
 #include "tests/text/engines.h"
 #include "tests/tile/random_graph.h"
@@ -24,6 +25,7 @@ struct Options {
   int steps = 14;
   std::string engine;  // empty: all
   bool trace = false;  // print each seed before it runs, to find one that crashes
+  bool print = false;  // print graphs and programs instead of running them
 };
 
 std::vector<OwnedTensor> make_inputs(const RandomGraph& random, uint64_t seed) {
@@ -86,6 +88,15 @@ RandomGraph shrink(const RandomGraph& random, uint64_t seed, const Options& opti
   return random;
 }
 
+void print_program(const Graph& graph) {
+  TargetLimits limits;
+  limits.kind = TargetKind::Cpu;
+  limits.vector_bytes = 32;
+  Result<Program> program = plan_program(graph, limits, {});
+  std::printf("%s%s\n", print(graph).c_str(),
+              program.is_ok() ? print(*program).c_str() : program.status().to_string().c_str());
+}
+
 int run(const Options& options) {
   int different = 0, refused = 0;
   std::map<std::string, int> kinds;
@@ -97,6 +108,10 @@ int run(const Options& options) {
       std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed),
                   random.status().to_string().c_str());
       ++refused;
+      continue;
+    }
+    if (options.print) {
+      print_program(random->graph);
       continue;
     }
     std::string fault = fault_of(*random, seed, options);
@@ -125,8 +140,8 @@ int main_with(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     std::string_view word = argv[i];
-    if (word == "--trace") {
-      options.trace = true;
+    if (word == "--trace" || word == "--print") {
+      (word == "--trace" ? options.trace : options.print) = true;
       continue;
     }
     const char* value = i + 1 < argc ? argv[++i] : nullptr;
@@ -151,6 +166,7 @@ int main(int argc, char** argv) {
   int code = tilewright::tile_tests::main_with(argc, argv);
   if (code == 2)
     std::fprintf(stderr,
-                 "usage: tile_fuzz [--first SEED] [--count N] [--steps N] [--engine NAME] [--trace]\n");
+                 "usage: tile_fuzz [--first SEED] [--count N] [--steps N] [--engine NAME] [--trace] "
+                 "[--print] [--print]\n");
   return code;
 }
