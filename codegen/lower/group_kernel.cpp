@@ -181,7 +181,7 @@ class GroupKernel {
       const Node& member = builder_.graph().node(NodeId{node});
       if (member.op != Op::Constant) names.push_back(op_name(member.op));
     }
-    return join(names, ", ");
+    return names.empty() ? op_name(Op::Constant) : join(names, ", ");
   }
 
   std::vector<uint32_t> node_list() const { return {group_.nodes.begin(), group_.nodes.end()}; }

@@ -64,7 +64,7 @@ struct VerifyRequest : Common {
   bool quick = false;               // fewer dtypes and variants
   std::vector<std::string> ops;     // names
   std::vector<std::string> dtypes;  // empty: all
-  std::string file;                 // a graph text file instead of the op table
+  std::vector<std::string> files;   // graph text files instead of the op table
   uint64_t seed = 1;
   int max_failures = 20;  // shown
 };

@@ -13,6 +13,20 @@ void add_common(CLI::App* app, command::Common& common) {
       ->allow_extra_args(false);
 }
 
+// Short forms of the session options that these commands are most often run with.
+void add_target(CLI::App* app, command::Common& common) {
+  app->add_option_function<std::string>(
+      "--target", [&common](const std::string& word) { common.options.push_back("target=" + word); },
+      "short for --option target=..., see `tilewright targets`");
+}
+
+void add_mode(CLI::App* app, command::Common& common) {
+  app->add_option_function<std::string>(
+         "--mode", [&common](const std::string& word) { common.options.push_back("mode=" + word); },
+         "short for --option mode=...: eager runs reference kernels only")
+      ->check(CLI::IsMember({"sync", "async", "eager"}));
+}
+
 void add_graph(CLI::App* app, command::GraphChoice& choice) {
   app->add_option("file", choice.file, "graph text file, - for standard input")->required();
   app->add_option("--graph", choice.graph, "name of the graph, if the file has several; else the last");
@@ -67,12 +81,15 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1000000000));
   run_app->add_flag("--compare", run.compare,
                     "run on reference kernels too and compare within the declared tolerance");
+  add_target(run_app, run);
+  add_mode(run_app, run);
   choose(run_app, run, command::run);
 
   command::ExplainRequest explain;
   CLI::App* explain_app =
       app.add_subcommand("explain", "say what is fused into which kernel, and what is not compiled and why");
   add_graph(explain_app, explain.choice);
+  add_target(explain_app, explain);
   choose(explain_app, explain, command::explain);
 
   command::DumpRequest dump;
@@ -82,12 +99,14 @@ int main(int argc, char** argv) {
       ->add_option("--stage", dump.stage,
                    "graph, gradient, expanded, kernels, tile, llvm, asm or after:<pass>")
       ->capture_default_str();
+  add_target(dump_app, dump);
   choose(dump_app, dump, command::dump);
 
   command::VerifyRequest verify;
   CLI::App* verify_app =
       app.add_subcommand("verify", "compare compiled code with the reference kernels, forward and backward");
-  verify_app->add_option("file", verify.file, "verify the graphs of this text file instead of ops");
+  verify_app->add_option("files", verify.files, "verify the graphs of these text files instead of ops");
+  add_target(verify_app, verify);
   verify_app->add_flag("--all", verify.all, "every op");
   verify_app->add_option("--op", verify.ops, "this op; may be repeated")->allow_extra_args(false);
   verify_app->add_option("--dtype", verify.dtypes, "only this element type; may be repeated")

@@ -63,7 +63,9 @@ tw::Sizes parse_shape(const std::string& text, const std::string& path) {
   while (at < end) {
     char* next = nullptr;
     const long long size = std::strtoll(at, &next, 10);
-    if (next == at) break;
+    if (next == at)
+      throw InputError(path + ": found shape (" + text.substr(open + 1, close - open - 1) +
+                       "), expected integers");
     if (size < 0) throw InputError(path + ": negative size in the header");
     sizes.push_back(size);
     at = next;
@@ -109,10 +111,15 @@ tw::Tensor read_npy(const std::string& path, tw::DType expected) {
   if (!descriptor_fits(found, expected))
     throw InputError(path + ": holds " + found + ", expected " + descriptor(expected) + " for " +
                      tw_dtype_name(expected));
-  tw::Tensor tensor(expected, parse_shape(field(header, "shape", path), path));
-  if (bytes.size() - start != static_cast<size_t>(tensor.bytes()))
+  tw::Sizes sizes = parse_shape(field(header, "shape", path), path);
+  int64_t size = tw_dtype_size(expected);
+  for (int64_t each : sizes)
+    if (__builtin_mul_overflow(size, each, &size)) throw InputError(path + ": the shape is too large");
+  // Before memory is taken for what a damaged header claims.
+  if (bytes.size() - start != static_cast<size_t>(size))
     throw InputError(path + ": holds " + std::to_string(bytes.size() - start) + " bytes of data, expected " +
-                     std::to_string(tensor.bytes()));
+                     std::to_string(size));
+  tw::Tensor tensor(expected, std::move(sizes));
   if (field(header, "fortran_order", path).find("True") < 3) {
     from_column_major(bytes, start, tensor);
   } else if (tensor.bytes() > 0) {

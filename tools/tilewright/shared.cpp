@@ -1,4 +1,5 @@
 // Files, graphs and sessions of the commands.
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -10,6 +11,7 @@ namespace command {
 
 std::string read_file(const std::string& path) {
   if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  if (std::filesystem::is_directory(path)) throw InputError("cannot read " + path + ": it is a folder");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw InputError("cannot read " + path);
   return std::string(std::istreambuf_iterator<char>(file), {});

@@ -412,7 +412,7 @@ int conclude(const VerifyRequest& request, Findings& findings, double seconds) {
 
 int verify(const VerifyRequest& request) {
   const auto start = std::chrono::steady_clock::now();
-  if (request.file.empty() && !request.all && request.ops.empty())
+  if (request.files.empty() && !request.all && request.ops.empty())
     throw UsageError("verify: give --all, --op NAME or a file");
   for (const std::string& op : request.ops)
     if (!op_facts().count(op)) throw UsageError("verify: no op " + op);
@@ -427,8 +427,12 @@ int verify(const VerifyRequest& request) {
   };
   std::vector<CaseLine> lines;
   std::vector<tw::Graph> graphs;
-  if (!request.file.empty()) {
-    graphs = parse_graphs(read_file(request.file), request.file);
+  if (!request.files.empty()) {
+    if (request.all || !request.ops.empty() || !request.dtypes.empty() || request.quick)
+      throw UsageError(
+          "verify: files stand alone: --all, --op, --dtype and --quick choose among the cases of ops");
+    for (const std::string& file : request.files)
+      for (tw::Graph& graph : parse_graphs(read_file(file), file)) graphs.push_back(std::move(graph));
   } else {
     lines = all_case_lines();
     std::erase_if(lines, [&](const CaseLine& line) { return !wanted(line.op); });

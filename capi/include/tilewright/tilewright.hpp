@@ -14,6 +14,7 @@
 #define TILEWRIGHT_HPP_
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <initializer_list>
 #include <memory>
@@ -238,7 +239,10 @@ class Tensor {
   Tensor() = default;
   Tensor(DType dtype, Sizes sizes) : sizes_(std::move(sizes)) {
     int64_t bytes = tw_dtype_size(dtype);
-    for (int64_t size : sizes_) bytes *= size;
+    for (int64_t size : sizes_) {
+      if (size < 0 || (size != 0 && bytes > INT64_MAX / size)) throw std::invalid_argument("tw::Tensor: size out of range");
+      bytes *= size;
+    }
     // Whole cache lines, aligned like the library's own tensors.
     storage_.reset(::operator new(static_cast<size_t>(std::max<int64_t>(bytes, 1)), std::align_val_t(64)));
     std::memset(storage_.get(), 0, static_cast<size_t>(bytes));
