@@ -193,6 +193,7 @@ def check_misuse():
 def check_verify():
     result = run_json("verify", "--op", "add", "--dtype", "f32")
     expect({"cases", "failures", "skipped", "ops_compiled", "ops_fallback"} <= result.keys(), f"verify: {result.keys()}")
+    expect(result["refused"] == {}, f"verify: refused {result}")
     expect(result["cases"] > 0 and result["failures"] == 0 and result["ops_compiled"] == 1, f"verify: {result}")
     graph = path("double.tw", DOUBLE)
     triple = path("triple.tw", DOUBLE.replace("double", "triple"))

@@ -71,7 +71,12 @@ struct Findings {
   int64_t cases = 0, skipped = 0;
   std::vector<std::pair<std::string, std::string>> failures;  // case, what
   std::map<std::string, OpTally> ops;
+  std::map<std::string, std::string> refused;  // runs that both engines refuse: they compare no values
 
+  void note_refused(const std::string& name, const std::string& error) {
+    std::lock_guard lock(mutex);
+    refused[name] = error;
+  }
   void count(const std::string& op, const std::string& name, const std::string& failure) {
     std::lock_guard lock(mutex);
     ++cases;
@@ -192,13 +197,14 @@ class Verifier {
     for (const Symbols& symbols : bindings) {
       std::string label = title;
       for (const auto& [symbol, value] : symbols) label += " " + symbol + "=" + std::to_string(value);
-      findings_.count(op, label, compare_one(graph, *compiled, *eager, symbols, make_inputs(symbols)));
+      findings_.count(op, label, compare_one(label, graph, *compiled, *eager, symbols, make_inputs(symbols)));
     }
   }
 
  private:
-  std::string compare_one(const tw::Graph& graph, const tw::Executable& compiled, const tw::Executable& eager,
-                          const Symbols& symbols, const std::vector<tw::Tensor>& inputs) const {
+  std::string compare_one(const std::string& label, const tw::Graph& graph, const tw::Executable& compiled,
+                          const tw::Executable& eager, const Symbols& symbols,
+                          const std::vector<tw::Tensor>& inputs) const {
     tw::RunOptions options;
     for (const auto& [name, value] : symbols) options.symbols.emplace_back(name, value);
     std::vector<tw::Tensor> expected, found;
@@ -217,7 +223,10 @@ class Verifier {
     if (expected_error.empty() != found_error.empty())
       return "compiled: " + (found_error.empty() ? "success" : found_error) +
              "; reference: " + (expected_error.empty() ? "success" : expected_error);
-    if (!expected_error.empty()) return {};
+    if (!expected_error.empty()) {
+      findings_.note_refused(label, expected_error);
+      return {};
+    }
     const std::string difference = first_difference(graph, found, expected, symbols);
     return difference.empty() ? compare_awkward(compiled, inputs, found, options) : difference;
   }
@@ -396,6 +405,7 @@ int conclude(const VerifyRequest& request, Findings& findings, double seconds) {
     std::cout << Json{{"cases", findings.cases},
                       {"failures", findings.failures.size()},
                       {"skipped", findings.skipped},
+                      {"refused", findings.refused},
                       {"ops_compiled", compiled},
                       {"ops_fallback", fallback},
                       {"seed", request.seed},
