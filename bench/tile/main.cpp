@@ -1,12 +1,13 @@
 // Kernels of small graphs, one thread: time of each against the multiply-adds and the bytes that it cannot
 // avoid.
 //
-// bench_tile [words]: cases whose name has one of the words.  One JSON line a case; per-kernel lines with
-// TW_BENCH_KERNELS.
+// bench_tile [words]: cases whose name has one of the words.  bench_tile --graph FILE: the kernels of a
+// graph.  One JSON line a case; per-kernel lines with TW_BENCH_KERNELS.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <map>
 #include <random>
 
@@ -113,6 +114,9 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// Of the process: compiling has a thread of its own.
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
 class Runner {
  public:
   Runner(std::shared_ptr<Target> target, const Case& test) : target_(std::move(target)), test_(test) {}
@@ -137,7 +141,9 @@ class Runner {
       TensorRef& ref = inputs.back().ref;
       for (int64_t i = 0; i < ref.elements(); ++i) {
         double value = static_cast<double>(random()) / 4294967296.0 - 0.5;
-        store_scalar(Scalar::of_float(type.dtype, value),
+        bool is_floating = is_float(type.dtype) || is_float8(type.dtype);
+        store_scalar(is_floating ? Scalar::of_float(type.dtype, value)
+                                 : Scalar::of_integer(type.dtype, static_cast<int64_t>(random() % 64)),
                      static_cast<char*>(ref.data) + i * dtype_bytes(type.dtype));
       }
       refs.push_back(ref);
@@ -152,6 +158,7 @@ class Runner {
       total += *seconds;
       return Status::ok();
     };
+    program_ = &program;
     for (const Fallback& fallback : program.fallbacks)
       std::fprintf(stderr, "%s: %s\n", test.name, fallback.sentence.c_str());
     Result<std::vector<OwnedTensor>> outputs = run_program(program, graph, refs, {}, options);
@@ -178,9 +185,9 @@ class Runner {
       options.asm_text = &assembly;
       options.llvm_text = &llvm;
     }
-    start = now();
+    start = cpu_seconds();
     TW_ASSIGN_OR_RETURN(std::string object, target_->compile(std::move(code.module), options));
-    double compile_seconds = now() - start;
+    double compile_seconds = cpu_seconds() - start;
     if (folder) dump(folder, kernel, assembly, llvm);
     TW_ASSIGN_OR_RETURN(auto loaded, target_->load(object, std::vector<std::string>{code.entry}));
     auto function = reinterpret_cast<KernelFunction>(loaded->symbol(code.entry));
@@ -188,7 +195,7 @@ class Runner {
         std::aligned_alloc(64, static_cast<size_t>((code.scratch_bytes + 127) / 64 * 64)), &std::free);
     std::vector<double> times;
     double spent = 0;
-    while (times.size() < 5 || (spent < 0.3 && times.size() < 1000)) {
+    while (times.size() < 5 || (spent < budget_ && times.size() < 1000)) {
       speeds_.push_back(probe_ ? probe_->measure() : measure_fma_flops(target_->info().limits.vector_bytes));
       start = now();
       function(buffers.data(), scalars.data(), 0, count, scratch.get());
@@ -204,6 +211,17 @@ class Runner {
           compile_seconds * 1e3, object.size(), static_cast<long long>(code.scratch_bytes));
     }
     return median;
+  }
+
+  // What the program says about a kernel, and the rates it reaches.
+  std::string work_of(const tile::Kernel& kernel, double seconds) const {
+    for (const KernelEntry& entry : program_->kernels) {
+      if (&entry.kernel != &kernel) continue;
+      return cat("; ", static_cast<int64_t>(static_cast<double>(entry.flops) / seconds / 1e9), " GFLOP/s, ",
+                 static_cast<int64_t>(static_cast<double>(entry.bytes) / seconds / 1e9), " GB/s, ",
+                 entry.description);
+    }
+    return {};
   }
 
   static double middle(std::vector<double> values) {
@@ -226,10 +244,22 @@ class Runner {
 
   std::shared_ptr<Target> target_;
   const Case& test_;
+  const Program* program_ = nullptr;
   std::unique_ptr<CopyProbe> probe_;
   std::vector<double> speeds_;
   double best_speed_ = 0;
+  double budget_ = std::getenv("TW_BENCH_SECONDS") ? std::atof(std::getenv("TW_BENCH_SECONDS")) : 0.3;
 };
+
+std::string read_file(const char* path) {
+  std::string text;
+  if (FILE* file = std::fopen(path, "r")) {
+    char buffer[4096];
+    for (size_t got; (got = std::fread(buffer, 1, sizeof buffer, file)) > 0;) text.append(buffer, got);
+    std::fclose(file);
+  }
+  return text;
+}
 
 int run_suite(int count, char** words) {
   const char* spelling = std::getenv("TILEWRIGHT_TARGET");
@@ -239,7 +269,12 @@ int run_suite(int count, char** words) {
     return 1;
   }
   int failures = 0;
-  for (const Case& test : all_cases()) {
+  std::vector<Case> cases = all_cases();
+  if (count == 3 && std::string(words[1]) == "--graph") {
+    cases = {Case{words[2], 1, 0, read_file(words[2])}};
+    count = 1;
+  }
+  for (const Case& test : cases) {
     bool wanted = count <= 1;
     for (int i = 1; i < count; ++i) wanted |= std::string(test.name).find(words[i]) != std::string::npos;
     if (!wanted) continue;

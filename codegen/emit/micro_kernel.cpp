@@ -105,7 +105,12 @@ RegisterBlock choose_register_block(const TargetLimits& limits, DType dtype, int
   if (rows < block.rows) {  // few rows: more columns, so that enough sums are in flight
     block.rows = rows;
     block.vectors = std::clamp<int64_t>(free / (rows + 1), 1, std::min<int64_t>(needed, 8));
-  } else {  // blocks of equal height
+  } else {  // blocks of equal height, without a rest if a block nearly as high divides the rows
+    for (int64_t height = block.rows; 4 * height >= 3 * block.rows; --height) {
+      if (rows % height != 0) continue;
+      block.rows = height;
+      return block;
+    }
     int64_t blocks = (rows + block.rows - 1) / block.rows;
     block.rows = (rows + blocks - 1) / blocks;
   }

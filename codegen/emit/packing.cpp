@@ -108,48 +108,57 @@ class Packer {
     });
   }
 
-  // A row's steps lie next to each other: blocks of lanes x lanes are transposed in registers.
+  // A row's steps lie next to each other: a few rows by whole vectors of steps are transposed in registers.
+  // What reaches over an end is copied to a full block first.
   void emit_transposes() {
+    const int64_t group = transpose_group(dtype_bytes(shape_.to));
+    Value* buffer = b_.CreateAlloca(llvm::ArrayType::get(stored_, static_cast<uint64_t>(group) * lanes_));
+    int64_t groups = (shape_.width + group - 1) / group;
     for_panels([&](Value* panel) {
       Value* row = b_.CreateMul(panel, i64(shape_.width));
-      // From the right: vectors of a narrow last block run into the next step's first elements.
-      int64_t blocks = (shape_.width + lanes_ - 1) / lanes_;
-      for (int64_t column = (blocks - 1) * lanes_; column >= 0; column -= lanes_) {
-        int64_t count = std::min<int64_t>(lanes_, shape_.width - column);
-        Value* first_row = b_.CreateAdd(row, i64(column));
+      emit_loop(b_, i64(0), i64(groups), i64(1), [&](Value* index) {
+        // From the right: a last group that is not full runs into the next step's first elements.
+        Value* column = b_.CreateMul(b_.CreateSub(i64(groups - 1), index), i64(group));
+        Value* first_row = b_.CreateAdd(row, column);
         Value* left = b_.CreateSub(rows_, first_row);
-        Value* all_rows = b_.CreateICmpSGE(left, i64(count));
-        Value* whole =
-            b_.CreateSelect(all_rows, b_.CreateAnd(depth_, i64(-static_cast<int64_t>(lanes_))), i64(0));
-        emit_loop(b_, i64(0), whole, i64(lanes_), [&](Value* step) {
-          std::vector<Value*> vectors;
-          for (int64_t r = 0; r < count; ++r) {
-            vectors.push_back(load_vector(lanes_, source_at(b_.CreateAdd(first_row, i64(r)), step)));
-          }
-          store_transposed(std::move(vectors), panel, step, column);
+        Value* is_whole = b_.CreateICmpSGE(left, i64(group));
+        emit_loop(b_, i64(0), depth_, i64(lanes_), [&](Value* step) {
+          Value* fits = b_.CreateAnd(is_whole, b_.CreateICmpSGE(b_.CreateSub(depth_, step), i64(lanes_)));
+          Value* target = target_at(panel, step, column);
+          emit_branch(
+              b_, fits, [&] { transpose_rows(group, source_at(first_row, step), row_stride_, target); },
+              [&] {
+                fill_block(group, buffer, first_row, left, step);
+                transpose_rows(group, buffer, i64(lanes_), target);
+              });
         });
-        emit_loop(b_, whole, depth_, i64(lanes_), [&](Value* step) {
-          std::vector<Value*> vectors;
-          Value* steps_left = b_.CreateSub(depth_, step);
-          for (int64_t r = 0; r < count; ++r) {
-            // Rows beyond the end are read nowhere: no lane of theirs is set.
-            Value* exists = b_.CreateICmpSLT(i64(r), left);
-            Value* address =
-                source_at(b_.CreateSelect(exists, b_.CreateAdd(first_row, i64(r)), i64(0)), step);
-            vectors.push_back(load_first(lanes_, address, b_.CreateSelect(exists, steps_left, i64(0))));
-          }
-          store_transposed(std::move(vectors), panel, step, column);
-        });
-      }
+      });
     });
   }
 
-  void store_transposed(std::vector<Value*> vectors, Value* panel, Value* step, int64_t column) {
-    llvm::Type* type = llvm::FixedVectorType::get(element_, lanes_);
-    vectors.resize(lanes_, llvm::Constant::getNullValue(type));
-    vectors = emit_transpose(context_, std::move(vectors));
+  // Rows and steps that do not exist become zeros.
+  void fill_block(int64_t group, Value* buffer, Value* first_row, Value* left, Value* step) {
+    llvm::Type* vector = llvm::FixedVectorType::get(stored_, lanes_);
+    Value* steps_left = b_.CreateSub(depth_, step);
+    emit_loop(b_, i64(0), i64(group), i64(1), [&](Value* r) {
+      Value* exists = b_.CreateICmpSLT(r, left);
+      Value* address = source_at(b_.CreateSelect(exists, b_.CreateAdd(first_row, r), i64(0)), step);
+      Value* mask = mask_of_first(context_, lanes_, b_.CreateSelect(exists, steps_left, i64(0)));
+      Value* values = load_partial(context_, vector, address, mask);
+      Value* to = b_.CreateInBoundsGEP(stored_, buffer, {b_.CreateMul(r, i64(lanes_))});
+      b_.CreateAlignedStore(values, to, llvm::Align(static_cast<uint64_t>(dtype_bytes(shape_.from))));
+    });
+  }
+
+  void transpose_rows(int64_t group, Value* source, Value* stride, Value* target) {
+    std::vector<Value*> vectors;
+    for (int64_t r = 0; r < group; ++r) {
+      vectors.push_back(
+          load_vector(lanes_, b_.CreateInBoundsGEP(stored_, source, {b_.CreateMul(stride, i64(r))})));
+    }
+    std::vector<Value*> pieces = emit_transpose(context_, vectors);
     for (unsigned i = 0; i < lanes_; ++i) {
-      store(vectors[i], target_at(panel, b_.CreateAdd(step, i64(i)), i64(column)));
+      store(pieces[i], b_.CreateInBoundsGEP(element_, target, {i64(i * shape_.width)}));
     }
   }
 
@@ -180,24 +189,38 @@ class Packer {
 
 }  // namespace
 
-std::vector<llvm::Value*> emit_transpose(EmitContext& context, std::vector<llvm::Value*> rows) {
-  int lanes = static_cast<int>(rows.size());
-  // Stage by stage, blocks of `size` swap across the diagonal.
-  for (int size = 1; size < lanes; size *= 2) {
-    std::vector<int> low, high;
-    for (int column = 0; column < lanes; ++column) {
-      bool is_upper = (column & size) != 0;
-      low.push_back(is_upper ? lanes + column - size : column);
-      high.push_back(is_upper ? lanes + column : column + size);
+int64_t transpose_group(int64_t element_bytes) { return element_bytes == 8 ? 2 : 4; }
+
+std::vector<llvm::Value*> emit_transpose(EmitContext& context, const std::vector<llvm::Value*>& rows) {
+  auto& b = context.builder;
+  const int lanes = static_cast<int>(llvm::cast<llvm::FixedVectorType>(rows[0]->getType())->getNumElements());
+  const int group = static_cast<int>(rows.size());
+  // Inside each run of `group` lanes: `pattern` picks from the first vector, from group on from the second.
+  auto shuffle = [&](llvm::Value* x, llvm::Value* y, std::vector<int> pattern) {
+    std::vector<int> mask;
+    for (int base = 0; base < lanes; base += group) {
+      for (int at : pattern) mask.push_back(at < group ? base + at : lanes + base + at - group);
     }
-    for (int row = 0; row < lanes; ++row) {
-      if (row & size) continue;
-      llvm::Value *a = rows[static_cast<size_t>(row)], *b = rows[static_cast<size_t>(row + size)];
-      rows[static_cast<size_t>(row)] = context.builder.CreateShuffleVector(a, b, low);
-      rows[static_cast<size_t>(row + size)] = context.builder.CreateShuffleVector(a, b, high);
-    }
+    return b.CreateShuffleVector(x, y, mask);
+  };
+  std::vector<llvm::Value*> turned;
+  if (group == 2) {
+    turned = {shuffle(rows[0], rows[1], {0, 2}), shuffle(rows[0], rows[1], {1, 3})};
+  } else {
+    llvm::Value *low_ab = shuffle(rows[0], rows[1], {0, 4, 1, 5}),
+                *high_ab = shuffle(rows[0], rows[1], {2, 6, 3, 7});
+    llvm::Value *low_cd = shuffle(rows[2], rows[3], {0, 4, 1, 5}),
+                *high_cd = shuffle(rows[2], rows[3], {2, 6, 3, 7});
+    turned = {shuffle(low_ab, low_cd, {0, 1, 4, 5}), shuffle(low_ab, low_cd, {2, 3, 6, 7}),
+              shuffle(high_ab, high_cd, {0, 1, 4, 5}), shuffle(high_ab, high_cd, {2, 3, 6, 7})};
   }
-  return rows;
+  std::vector<llvm::Value*> pieces;
+  for (int lane = 0; lane < lanes; ++lane) {
+    std::vector<int> mask;
+    for (int i = 0; i < group; ++i) mask.push_back(lane / group * group + i);
+    pieces.push_back(b.CreateShuffleVector(turned[static_cast<size_t>(lane % group)], mask));
+  }
+  return pieces;
 }
 
 void call_pack(EmitContext& context, const PackShape& shape, llvm::Value* source, llvm::Value* row_stride,

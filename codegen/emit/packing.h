@@ -22,7 +22,9 @@ struct PackShape {
 void call_pack(EmitContext& context, const PackShape& shape, llvm::Value* source, llvm::Value* row_stride,
                llvm::Value* depth_stride, llvm::Value* rows, llvm::Value* depth, llvm::Value* target);
 
-// lanes x lanes elements: row i of the result is column i of the vectors.
-std::vector<llvm::Value*> emit_transpose(EmitContext& context, std::vector<llvm::Value*> rows);
+// Rows that emit_transpose takes at a time, for elements of this size: as many as fill 16 bytes.
+int64_t transpose_group(int64_t element_bytes);
+// Piece i of the result holds lane i of each row.
+std::vector<llvm::Value*> emit_transpose(EmitContext& context, const std::vector<llvm::Value*>& rows);
 
 }  // namespace tilewright

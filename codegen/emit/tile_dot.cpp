@@ -145,12 +145,28 @@ void TileEmitter::emit_dot(const Instruction& instruction) {
   }
   TileView lhs = view_of(instruction.operands[0]), rhs = view_of(instruction.operands[1]);
   scratch_tiles_[instruction.results[0].index] = acc;
-  emit_products(instruction, lhs, rhs, acc);
+  DType dtype = type(acc_value).dtype;
+  if (!is_narrow_float(dtype)) {
+    emit_products(instruction, lhs, rhs, acc, dtype);
+    return;
+  }
+  // Sums of a narrow type are kept in f32 while they grow, and rounded once.
+  const std::vector<int64_t>& shape = type(acc_value).shape;
+  ScratchTile wide = new_scratch(tile::TileType{DType::F32, shape});
+  ValueId result = instruction.results[0];
+  for_points(shape, last_axis(shape), {}, {}, [&](const Point& point) {
+    write_scratch_as(wide, DType::F32, point, read_scratch(acc, result, point));
+  });
+  emit_products(instruction, lhs, rhs, wide, DType::F32);
+  for_points(shape, last_axis(shape), {}, {}, [&](const Point& point) {
+    Value* sum = read_scratch_as(wide, DType::F32, point);
+    write_scratch(acc, result, point, emit_convert(context_, sum, DType::F32, dtype));
+  });
 }
 
 // Loops over all axes but those of the product.
 void TileEmitter::emit_products(const Instruction& instruction, const TileView& lhs, const TileView& rhs,
-                                const ScratchTile& acc) {
+                                const ScratchTile& acc, DType dtype) {
   const tile::DotDims& dims = instruction.dot;
   const std::vector<int64_t>&left = type(instruction.operands[0]).shape,
         &right = type(instruction.operands[1]).shape;
@@ -185,7 +201,7 @@ void TileEmitter::emit_products(const Instruction& instruction, const TileView& 
                      static_cast<int>(dims.rhs_contract[i]), -1});
   }
   Product product;
-  product.dtype = type(instruction.results[0]).dtype;
+  product.dtype = dtype;
   product.micro = instruction.micro;
   int lhs_depth = axes.depth < 0 ? -1 : static_cast<int>(dims.lhs_contract[axes.depth]);
   int rhs_depth = axes.depth < 0 ? -1 : static_cast<int>(dims.rhs_contract[axes.depth]);

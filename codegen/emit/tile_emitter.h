@@ -113,6 +113,7 @@ class TileEmitter {
   Value* eval_index(const tile::DimIndex& index, const Point& point);
   Value* eval_rng(const tile::Instruction& instruction, const Point& point);
   Value* read_scratch(const ScratchTile& tile, ValueId value, const Point& point);
+  Value* read_scratch_as(const ScratchTile& tile, DType dtype, const Point& point);
   Point operand_point(const tile::Instruction& instruction, ValueId operand, const Point& point) const;
   Value* splat(Value* value, unsigned lanes);
   Value* lane_iota(unsigned lanes);
@@ -205,7 +206,7 @@ class TileEmitter {
   bool view_of_load(ValueId value, TileView& view);
   ScratchTile kept_tile(ValueId value);
   void emit_products(const tile::Instruction& instruction, const TileView& lhs, const TileView& rhs,
-                     const ScratchTile& acc);
+                     const ScratchTile& acc, DType dtype);
 
   void fail(Status status) {
     if (status_.is_ok()) status_ = std::move(status);

@@ -296,7 +296,10 @@ llvm::Value* TileEmitter::eval(ValueId value, const Point& point) {
 }
 
 llvm::Value* TileEmitter::read_scratch(const ScratchTile& tile, ValueId value, const Point& point) {
-  DType dtype = type(value).dtype;
+  return read_scratch_as(tile, type(value).dtype, point);
+}
+
+llvm::Value* TileEmitter::read_scratch_as(const ScratchTile& tile, DType dtype, const Point& point) {
   Value* offset = i64(0);
   for (size_t i = 0; i < point.axis.size(); ++i) {
     offset = b_.CreateAdd(offset, b_.CreateMul(point.axis[i], i64(tile.strides[i])));

@@ -113,7 +113,7 @@ void TileEmitter::stage_transposed_loads(const TileStep& step, int vector_axis) 
   auto look = [&](const Instruction& load, const Point& at) {
     const ParamInfo& param = params_[load.access.param];
     const std::vector<int64_t>& shape = type(load.results[0]).shape;
-    if (dtype_bytes(type(load.results[0]).dtype) > 4 || !plan_.is_lazy(load)) return;
+    if (!plan_.is_lazy(load)) return;
     int across = -1, contiguous = -1;
     for (size_t d = 0; d < load.access.index.size(); ++d) {
       const tile::DimIndex& index = load.access.index[d];
@@ -137,16 +137,19 @@ void TileEmitter::stage_transposed_loads(const TileStep& step, int vector_axis) 
   }
 }
 
-// Squares of lanes x lanes elements turn in registers on their way to scratch.
+// Some rows by a vector of columns turn in registers on their way to scratch.
 void TileEmitter::emit_transposed_load(const Instruction& load, int vector_axis, int contiguous_axis) {
   ValueId value = load.results[0];
-  std::vector<int64_t> shape = type(value).shape;
+  const std::vector<int64_t>& shape = type(value).shape;
+  const DType dtype = type(value).dtype;
+  const int64_t rows = shape[vector_axis], columns = shape[contiguous_axis],
+                group = transpose_group(dtype_bytes(dtype));
   ScratchTile tile;
   auto padded = [](int64_t size) { return (size + kLanes - 1) / kLanes * kLanes; };
   tile.strides.assign(shape.size(), 0);
   tile.strides[vector_axis] = 1;
-  tile.strides[contiguous_axis] = padded(shape[vector_axis]);
-  int64_t elements = padded(shape[vector_axis]) * padded(shape[contiguous_axis]);
+  tile.strides[contiguous_axis] = padded(rows);
+  int64_t elements = padded(rows) * padded(columns);
   std::vector<int64_t> outer = shape;
   outer[vector_axis] = outer[contiguous_axis] = 1;
   for (int axis = static_cast<int>(shape.size()) - 1; axis >= 0; --axis) {
@@ -155,63 +158,67 @@ void TileEmitter::emit_transposed_load(const Instruction& load, int vector_axis,
     elements *= shape[axis];
   }
   tile.is_padded = true;
-  tile.data = new_scratch_bytes(elements * dtype_bytes(type(value).dtype));
+  tile.data = new_scratch_bytes(elements * dtype_bytes(dtype));
+  llvm::Type* stored = storage_type(context_, dtype, 0);
   for_points(outer, -1, {}, {}, [&](const Point& base) {
-    for_loop(i64(0), i64(shape[vector_axis]), i64(kLanes), [&](Value* row) {
-      for_loop(i64(0), i64(shape[contiguous_axis]), i64(kLanes), [&](Value* column) {
+    for_loop(i64(0), i64(rows), i64(group), [&](Value* row) {
+      for_loop(i64(0), i64(columns), i64(kLanes), [&](Value* column) {
         Point corner = base;
         corner.vector_axis = contiguous_axis;
         corner.lanes = kLanes;
         corner.axis[contiguous_axis] = column;
         auto run = [&](bool is_inside) {
-          std::vector<Value*> rows;
-          for (unsigned i = 0; i < kLanes; ++i) {
+          std::vector<Value*> vectors;
+          for (int64_t i = 0; i < group; ++i) {
             Point at = corner;
             memo_.clear();
             Value* index = b_.CreateAdd(row, i64(i));
-            if (shape[vector_axis] % kLanes != 0) {  // rows beyond the tile repeat its last
-              index = b_.CreateSelect(b_.CreateICmpSLT(index, i64(shape[vector_axis])), index,
-                                      i64(shape[vector_axis] - 1));
+            if (rows % group != 0) {  // rows beyond the tile repeat its last
+              index = b_.CreateSelect(b_.CreateICmpSLT(index, i64(rows)), index, i64(rows - 1));
             }
             at.axis[vector_axis] = index;
             at.inside = is_inside;
-            rows.push_back(eval_load(load, at));
+            vectors.push_back(to_storage(context_, dtype, splat(eval_load(load, at), kLanes)));
           }
-          rows = emit_transpose(context_, std::move(rows));
+          std::vector<Value*> pieces = emit_transpose(context_, vectors);
+          Value* offset = row;
+          for (size_t axis = 0; axis < shape.size(); ++axis) {
+            if (static_cast<int>(axis) == vector_axis) continue;
+            Value* index = static_cast<int>(axis) == contiguous_axis ? column : base.axis[axis];
+            offset = b_.CreateAdd(offset, b_.CreateMul(index, i64(tile.strides[axis])));
+          }
           for (unsigned i = 0; i < kLanes; ++i) {
-            Point to = base;
-            to.vector_axis = vector_axis;
-            to.lanes = kLanes;
-            to.axis[vector_axis] = row;
-            to.axis[contiguous_axis] = b_.CreateAdd(column, i64(i));
-            write_scratch(tile, value, to, rows[i]);
+            Value* to = b_.CreateInBoundsGEP(stored, tile.data,
+                                             {b_.CreateAdd(offset, i64(i * tile.strides[contiguous_axis]))});
+            llvm::StoreInst* written =
+                b_.CreateAlignedStore(pieces[i], to, llvm::Align(static_cast<uint64_t>(dtype_bytes(dtype))));
+            tag_param(written, static_cast<int>(kernel_.params.size()));
           }
           memo_.clear();
         };
-        // The square is inside when its first and last rows and columns are.
+        // The block is inside when its first and last rows and columns are.
         memo_.clear();
         Value* is_inside = nullptr;
         Point low = corner, high = corner;
         low.axis[vector_axis] = row;
-        high.axis[vector_axis] = b_.CreateAdd(row, i64(kLanes - 1));
+        high.axis[vector_axis] = b_.CreateAdd(row, i64(group - 1));
         add_access_inside(load.access, shape, low, is_inside);
         add_access_inside(load.access, shape, high, is_inside);
-        bool is_whole = shape[vector_axis] % kLanes == 0 && shape[contiguous_axis] % kLanes == 0;
+        bool is_whole = rows % group == 0 && columns % kLanes == 0;
         if (is_whole && !is_inside) {
           run(true);
           return;
         }
         if (!is_whole) {
-          Value* rows_end = b_.CreateICmpSLE(row, i64(shape[vector_axis] - kLanes));
-          Value* columns_end = b_.CreateICmpSLE(column, i64(shape[contiguous_axis] - kLanes));
-          Value* is_full = b_.CreateAnd(rows_end, columns_end);
+          Value* rows_fit = b_.CreateICmpSLE(row, i64(rows - group));
+          Value* columns_fit = b_.CreateICmpSLE(column, i64(columns - kLanes));
+          Value* is_full = b_.CreateAnd(rows_fit, columns_fit);
           is_inside = is_inside ? b_.CreateAnd(is_inside, is_full) : is_full;
         }
         branch(
             is_inside, [&] { run(true); },
             [&] {
-              corner.mask =
-                  mask_of_first(context_, kLanes, b_.CreateSub(i64(shape[contiguous_axis]), column));
+              corner.mask = mask_of_first(context_, kLanes, b_.CreateSub(i64(columns), column));
               run(false);
             });
       });
