@@ -80,7 +80,7 @@ std::vector<Flag> flags_of(Config& c) {
 Config parse_arguments(int argc, char** argv) {
   static Config config;
   std::vector<Flag> flags = flags_of(config);
-  for (int i = 1; i < argc; ++i) {
+  for (int i = 1; i < argc; i += 2) {
     if (std::strcmp(argv[i], "--help") == 0) {
       std::puts("train_gpt: trains a byte-level GPT on a text file\n");
       for (const Flag& flag : flags) std::printf("  %-16s %s\n", flag.name, flag.help);
@@ -95,7 +95,6 @@ Config parse_arguments(int argc, char** argv) {
                    known ? "bad or missing value of" : "unknown option", argv[i]);
       std::exit(2);
     }
-    ++i;
   }
   if (config.width % config.heads != 0) {
     std::fprintf(stderr, "train_gpt: width %lld is not a multiple of %lld heads\n",

@@ -34,7 +34,9 @@ void multiply_block(const S* a, const S* b, S* sums, int64_t m, int64_t k, int64
     for (int64_t t = 0; t < k; ++t) {
       S a0 = row[t], a1 = row[k + t], a2 = row[2 * k + t], a3 = row[3 * k + t];
       const S* line = b + t * n;
+#ifndef __clang__
 #pragma GCC ivdep
+#endif
       for (int64_t j = 0; j < n; ++j) {
         s0[j] += a0 * line[j];
         s1[j] += a1 * line[j];

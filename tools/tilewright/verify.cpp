@@ -178,8 +178,7 @@ bool same_bytes(const std::vector<tw::Tensor>& a, const std::vector<tw::Tensor>&
 
 class Verifier {
  public:
-  Verifier(const VerifyRequest& request, const tw::Session& session, Findings& findings)
-      : request_(request), session_(session), findings_(findings) {}
+  Verifier(const tw::Session& session, Findings& findings) : session_(session), findings_(findings) {}
 
   // Both engines on every binding; `inputs` makes the tensors for one.
   template <class MakeInputs>
@@ -251,7 +250,6 @@ class Verifier {
     return {};
   }
 
-  const VerifyRequest& request_;
   const tw::Session& session_;
   Findings& findings_;
 };
@@ -481,7 +479,7 @@ int verify(const VerifyRequest& request) {
     findings.skipped = count;
     return conclude(request, findings, 0);
   }
-  Verifier verifier(request, session, findings);
+  Verifier verifier(session, findings);
   Progress progress("verify", count);
   std::mutex progress_mutex;
   run_parallel(count, [&](int64_t index) {
