@@ -9,7 +9,7 @@ static const char* kind_name(TargetKind kind) {
   switch (kind) {
     case TargetKind::Null: return "null";
     case TargetKind::Cpu: return "cpu";
-    case TargetKind::Nvptx: return "nvptx";
+    case TargetKind::Simt: return "simt";
   }
   return "unknown";
 }

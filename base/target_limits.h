@@ -7,9 +7,9 @@
 namespace tilewright {
 
 enum class TargetKind : int32_t {
-  Null = 0,   // compiles and runs nothing
-  Cpu = 1,    // kernels are host functions over a flattened grid
-  Nvptx = 2,  // kernels are PTX entry points
+  Null = 0,  // compiles and runs nothing
+  Cpu = 1,   // kernels are host functions over a flattened grid
+  Simt = 2,  // kernels are entry points run by blocks of threads
 };
 
 // All sizes are bytes unless the name says otherwise; a zero means "does not apply".

@@ -3,6 +3,7 @@
 #include "targets/cpu/cpu_target.h"
 #include "targets/null/null_target.h"
 #include "targets/nvptx/nvptx_target.h"
+#include "targets/simt/simt_target.h"
 #include "targets/target.h"
 
 namespace tilewright {

@@ -62,13 +62,19 @@ class LoadedCode {
 enum class CopyKind : int32_t { HostToDevice, DeviceToHost, DeviceToDevice };
 
 // Arguments of one launch on a device; host-callable targets are called through KernelFunction instead.
+// A kernel for blocks of threads takes one array of 8-byte slots: the buffers (data pointers of the params,
+// then the error word's if the kernel reports), the scalars, the grid, the global scratch.  Its blocks walk
+// the grid in steps of the number of blocks.
 struct LaunchRequest {
   void* entry = nullptr;
+  std::string_view name;  // of the kernel, for messages
   std::span<void* const> buffers;
   std::span<const int64_t> scalars;
   int64_t grid = 0;
+  int64_t blocks = 0;  // 0: one an instance
   int32_t threads_per_block = 0;
   int64_t shared_bytes = 0;
+  void* scratch = nullptr;  // global memory, scratch bytes of the kernel times blocks
   void* stream = nullptr;
 };
 

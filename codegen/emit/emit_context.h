@@ -23,7 +23,7 @@ struct EmitContext {
   EmitPrecision precision = EmitPrecision::Strict;
 
   llvm::LLVMContext& llvm() const { return module.getContext(); }
-  bool is_cpu() const { return limits.kind != TargetKind::Nvptx; }
+  bool is_cpu() const { return limits.kind != TargetKind::Simt; }
 };
 
 }  // namespace tilewright

@@ -29,17 +29,6 @@ namespace {
 
 constexpr std::string_view kTriple = "x86_64-unknown-linux-gnu";
 
-void initialize_llvm() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    LLVMInitializeX86TargetInfo();
-    LLVMInitializeX86Target();
-    LLVMInitializeX86TargetMC();
-    LLVMInitializeX86AsmPrinter();
-    LLVMInitializeX86AsmParser();
-  });
-}
-
 const FeatureSet& host_features() {
   static const FeatureSet features = detect_features(machine_cpuid());
   return features;
@@ -134,7 +123,7 @@ MachineSpec spec_of(const FeatureSet& features, const TargetLimits& limits) {
   spec.tune_cpu = cat("x86-64-v", std::max(features.level(), 2));
   spec.features = features.llvm_text();
   spec.vector_bits = 8 * limits.vector_bytes;
-  spec.check_product = check_undefined_symbols;
+  spec.check_product = [](std::string_view object) { return check_undefined_symbols(object); };
   return spec;
 }
 
@@ -147,6 +136,17 @@ std::string other_architecture(std::string_view base) {
 
 }  // namespace
 
+void initialize_cpu_codegen() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeX86AsmParser();
+  });
+}
+
 bool claims_cpu(std::string_view spelling) {
   std::string_view base = spelling_base(spelling);
   return base.empty() || base == "native" || base.starts_with("x86-64") ||
@@ -154,7 +154,7 @@ bool claims_cpu(std::string_view spelling) {
 }
 
 Result<std::shared_ptr<Target>> create_cpu(std::string_view spelling) {
-  initialize_llvm();
+  initialize_cpu_codegen();
   if (spelling.empty()) spelling = "native";
   std::string_view base = spelling_base(spelling);
   if (std::string other = other_architecture(base); !other.empty()) {

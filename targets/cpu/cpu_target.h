@@ -10,6 +10,9 @@
 
 namespace tilewright {
 
+// Registers LLVM's code generator for x86-64; once is enough.
+void initialize_cpu_codegen();
+
 bool claims_cpu(std::string_view spelling);
 Result<std::shared_ptr<Target>> create_cpu(std::string_view spelling);
 void list_cpu(std::vector<TargetListing>& listings);

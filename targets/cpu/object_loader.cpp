@@ -13,6 +13,7 @@
 #include <llvm/Support/MemoryBuffer.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
@@ -81,6 +82,7 @@ class ObjectLoader::Session {
   static Result<std::unique_ptr<Session>> create();
 
   Result<llvm::orc::JITDylib*> link(std::string_view object, std::span<const std::string> symbols,
+                                    std::span<const HostExport> extra,
                                     std::map<std::string, void*, std::less<>>& addresses, size_t& code_bytes);
   void unload(llvm::orc::JITDylib& dylib);
   pid_t owner() const { return owner_; }
@@ -89,8 +91,9 @@ class ObjectLoader::Session {
   explicit Session(std::unique_ptr<llvm::orc::ExecutorProcessControl> control)
       : session_(std::move(control)), layer_(session_) {}
   Status start();
+  Status define(llvm::orc::JITDylib& dylib, std::span<const HostExport> exports);
   Status link_into(llvm::orc::JITDylib& dylib, std::string_view object, std::span<const std::string> symbols,
-                   std::map<std::string, void*, std::less<>>& addresses);
+                   std::span<const HostExport> extra, std::map<std::string, void*, std::less<>>& addresses);
 
   std::mutex mutex_;
   llvm::orc::ExecutionSession session_;
@@ -120,13 +123,17 @@ Status ObjectLoader::Session::start() {
   });
   layer_.addPlugin(one_segment_);
   exports_ = &session_.createBareJITDylib("exports");
+  return define(*exports_, host_exports());
+}
+
+Status ObjectLoader::Session::define(llvm::orc::JITDylib& dylib, std::span<const HostExport> exports) {
   llvm::orc::SymbolMap symbols;
-  for (const HostExport& entry : host_exports()) {
+  for (const HostExport& entry : exports) {
     symbols[session_.intern(llvm::StringRef(entry.symbol))] = {
         llvm::orc::ExecutorAddr::fromPtr(entry.address),
         llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
   }
-  if (auto error = exports_->define(llvm::orc::absoluteSymbols(std::move(symbols)))) {
+  if (auto error = dylib.define(llvm::orc::absoluteSymbols(std::move(symbols)))) {
     return to_status(std::move(error), "cannot define the exported functions");
   }
   return Status::ok();
@@ -134,8 +141,10 @@ Status ObjectLoader::Session::start() {
 
 Status ObjectLoader::Session::link_into(llvm::orc::JITDylib& dylib, std::string_view object,
                                         std::span<const std::string> symbols,
+                                        std::span<const HostExport> extra,
                                         std::map<std::string, void*, std::less<>>& addresses) {
   dylib.addToLinkOrder(*exports_);
+  if (!extra.empty()) TW_RETURN_IF_ERROR(define(dylib, extra));
   auto buffer = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(object), dylib.getName());
   if (auto error = layer_.add(dylib, std::move(buffer)))
     return to_status(std::move(error), "cannot read object");
@@ -157,12 +166,13 @@ Status ObjectLoader::Session::link_into(llvm::orc::JITDylib& dylib, std::string_
 
 Result<llvm::orc::JITDylib*> ObjectLoader::Session::link(std::string_view object,
                                                          std::span<const std::string> symbols,
+                                                         std::span<const HostExport> extra,
                                                          std::map<std::string, void*, std::less<>>& addresses,
                                                          size_t& code_bytes) {
   std::lock_guard lock(mutex_);
   reported_.clear();
   llvm::orc::JITDylib& dylib = session_.createBareJITDylib(cat("object", counter_++));
-  GuardOutcome outcome = run_guarded([&] { return link_into(dylib, object, symbols, addresses); });
+  GuardOutcome outcome = run_guarded([&] { return link_into(dylib, object, symbols, extra, addresses); });
   if (outcome.was_fatal) return outcome.status;  // leaves the half-linked dylib where it is
   if (!outcome.status.is_ok()) {
     llvm::consumeError(session_.removeJITDylib(dylib));
@@ -215,15 +225,17 @@ Result<ObjectLoader*> ObjectLoader::of_process() {
 }
 
 Result<std::shared_ptr<const LoadedCode>> ObjectLoader::load(std::string_view object,
-                                                             std::span<const std::string> symbols) {
+                                                             std::span<const std::string> symbols,
+                                                             std::span<const HostExport> extra) {
   std::map<std::string, void*, std::less<>> addresses;
   size_t code_bytes = 0;
-  TW_ASSIGN_OR_RETURN(llvm::orc::JITDylib * dylib, session_->link(object, symbols, addresses, code_bytes));
+  TW_ASSIGN_OR_RETURN(llvm::orc::JITDylib * dylib,
+                      session_->link(object, symbols, extra, addresses, code_bytes));
   return std::shared_ptr<const LoadedCode>(
       std::make_shared<CpuCode>(session_.get(), dylib, std::move(addresses), code_bytes));
 }
 
-Status check_undefined_symbols(std::string_view object) {
+Status check_undefined_symbols(std::string_view object, std::span<const HostExport> extra) {
   llvm::MemoryBufferRef buffer(llvm::StringRef(object), "object");
   auto file = llvm::object::ObjectFile::createELFObjectFile(buffer);
   if (!file) return to_status(file.takeError(), "cannot read object");
@@ -235,6 +247,8 @@ Status check_undefined_symbols(std::string_view object) {
     auto name = symbol.getName();
     if (!name) return to_status(name.takeError(), "cannot read object");
     if (name->empty() || is_host_export(std::string_view(*name))) continue;
+    const auto is_this = [&](const HostExport& entry) { return entry.symbol == std::string_view(*name); };
+    if (std::any_of(extra.begin(), extra.end(), is_this)) continue;
     missing += cat(missing.empty() ? "" : ", ", std::string_view(*name));
   }
   if (missing.empty()) return Status::ok();

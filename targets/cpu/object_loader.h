@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "targets/cpu/exports.h"
 #include "targets/target.h"
 
 namespace tilewright {
@@ -17,8 +18,10 @@ class ObjectLoader {
  public:
   static Result<ObjectLoader*> of_process();
 
+  // `extra`: functions that this object may call besides those of the table.
   Result<std::shared_ptr<const LoadedCode>> load(std::string_view object,
-                                                 std::span<const std::string> symbols);
+                                                 std::span<const std::string> symbols,
+                                                 std::span<const HostExport> extra = {});
 
  private:
   class Session;
@@ -29,6 +32,6 @@ class ObjectLoader {
 };
 
 // Functions that an object calls and the host does not export, as a status.
-Status check_undefined_symbols(std::string_view object);
+Status check_undefined_symbols(std::string_view object, std::span<const HostExport> extra = {});
 
 }  // namespace tilewright

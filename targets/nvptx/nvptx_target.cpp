@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "targets/llvm/compile_job.h"
+#include "targets/nvptx/chips.h"
 
 extern "C" {
 void LLVMInitializeNVPTXTargetInfo();
@@ -19,21 +20,6 @@ void LLVMInitializeNVPTXAsmPrinter();
 
 namespace tilewright {
 namespace {
-
-struct Chip {
-  std::string_view name, ptx;
-  int64_t shared_bytes;
-  int32_t multiprocessors;
-  int64_t l2_bytes;
-  std::string_view summary;
-};
-
-constexpr Chip kChips[] = {
-#define CHIP(spelling, ptx, shared_kib, multiprocessors, l2_mib, summary) \
-  {spelling, ptx, shared_kib << 10, multiprocessors, static_cast<int64_t>(l2_mib) << 20, summary},
-#include "targets/nvptx/chips.def"
-#undef CHIP
-};
 
 constexpr std::string_view kReason = "this build generates PTX and cannot run it yet";
 
@@ -81,24 +67,6 @@ class NvptxTarget final : public Target {
   MachineSpec spec_;
 };
 
-TargetLimits limits_of(const Chip& chip) {
-  TargetLimits limits;
-  limits.kind = TargetKind::Nvptx;
-  limits.vector_bytes = 16;  // widest access of one thread
-  limits.vector_registers = 64;
-  limits.has_fma = limits.has_masks = limits.has_gather = true;
-  limits.has_f16_convert = limits.has_f16_arithmetic = limits.has_bf16_dot = limits.has_int8_dot = true;
-  limits.cache_line_bytes = 128;
-  limits.l1_bytes = chip.shared_bytes;
-  limits.l2_bytes = chip.l2_bytes;
-  limits.shared_bytes_per_block = chip.shared_bytes;
-  limits.warp_threads = 32;
-  limits.max_threads_per_block = 1024;
-  limits.multiprocessors = chip.multiprocessors;
-  limits.registers_per_thread = 255;
-  return limits;
-}
-
 }  // namespace
 
 bool claims_nvptx(std::string_view spelling) { return spelling == "nvptx" || spelling.starts_with("nvptx:"); }
@@ -106,7 +74,7 @@ bool claims_nvptx(std::string_view spelling) { return spelling == "nvptx" || spe
 Result<std::shared_ptr<Target>> create_nvptx(std::string_view spelling) {
   initialize_llvm();
   std::string_view wanted = spelling.starts_with("nvptx:") ? spelling.substr(6) : "";
-  for (const Chip& chip : kChips) {
+  for (const Chip& chip : all_chips()) {
     if (chip.name != wanted) continue;
     MachineSpec spec;
     spec.triple = "nvptx64-nvidia-cuda";
@@ -128,11 +96,11 @@ Result<std::shared_ptr<Target>> create_nvptx(std::string_view spelling) {
   }
   return Status::invalid(cat("target '", spelling, "': unknown chip '", wanted,
                              "', expected nvptx:CHIP with one of ",
-                             join(kChips, " ", [](const Chip& chip) { return chip.name; })));
+                             join(all_chips(), " ", [](const Chip& chip) { return chip.name; })));
 }
 
 void list_nvptx(std::vector<TargetListing>& listings) {
-  for (const Chip& chip : kChips) {
+  for (const Chip& chip : all_chips()) {
     listings.push_back({cat("nvptx:", chip.name), "nvptx", std::string(chip.summary), std::string(kReason)});
   }
 }

@@ -24,7 +24,11 @@ class Conformance : public testing::TestWithParam<std::string> {
     target_ = *made;
   }
   // A body that the target's own calling convention takes; devices have no host function pointers.
-  std::string kernel_text() const { return affine_kernel("affine"); }
+  std::string kernel_text() const {
+    return target_->info().limits.kind == TargetKind::Simt
+               ? affine_block_kernel("affine", target_->info().limits.triple)
+               : affine_kernel("affine");
+  }
 
   // Compiles, loads and launches the kernel over 99 of 100 elements.
   void run_compiled(const CompileOptions& options) const {
@@ -37,13 +41,22 @@ class Conformance : public testing::TestWithParam<std::string> {
     EXPECT_EQ((*code)->symbol("other"), nullptr);
     std::vector<float> in(100), out(100, -1.0f);
     for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i);
-    void* buffers[] = {in.data(), out.data()};
+    const size_t bytes_each = in.size() * sizeof(float);
+    void* buffers[] = {target_->allocate(bytes_each, 16).value(), target_->allocate(bytes_each, 16).value()};
+    ASSERT_TRUE(target_->copy(buffers[0], in.data(), bytes_each, CopyKind::HostToDevice, nullptr).is_ok());
+    ASSERT_TRUE(target_->copy(buffers[1], out.data(), bytes_each, CopyKind::HostToDevice, nullptr).is_ok());
     LaunchRequest request;
     request.entry = (*code)->symbol("affine");
+    request.name = "affine";
     request.buffers = buffers;
     request.grid = 99;
-    ASSERT_TRUE(target_->launch(request).is_ok());
+    request.blocks = 7;
+    request.threads_per_block = 1;
+    const Status launched = target_->launch(request);
+    ASSERT_TRUE(launched.is_ok()) << launched.to_string();
     ASSERT_TRUE(target_->synchronize(nullptr).is_ok());
+    ASSERT_TRUE(target_->copy(out.data(), buffers[1], bytes_each, CopyKind::DeviceToHost, nullptr).is_ok());
+    for (void* buffer : buffers) target_->free(buffer);
     for (size_t i = 0; i < 99; ++i) EXPECT_EQ(out[i], 2.0f * in[i] + 1.0f);
     EXPECT_EQ(out[99], -1.0f);
   }

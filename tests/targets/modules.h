@@ -14,4 +14,7 @@ EmittedModule module_of_text(std::string_view text, std::string* error = nullptr
 // Kernel @<name>: out[i] = in[i] * 2 + 1 for i in [first, last), f32.
 std::string affine_kernel(std::string_view name);
 
+// The same for blocks of one thread, which walk the grid: one argument, an array of slots.
+std::string affine_block_kernel(std::string_view name, std::string_view triple);
+
 }  // namespace tilewright
