@@ -154,25 +154,40 @@ tw_status* tw_executable_output_sizes(const tw_executable* executable, const DLT
   });
 }
 
-tw_status* tw_graph_compare(const tw_graph* graph, int64_t output, const DLTensor* found,
-                            const DLTensor* expected, const tw_run_options* options,
-                            tw_text** difference_text) {
-  if (difference_text) *difference_text = nullptr;
+tw_status* tw_graph_compare(const tw_graph* graph, const DLTensor* const* inputs, int64_t input_count,
+                            const DLTensor* const* found, const DLTensor* const* expected,
+                            int64_t output_count, const tw_run_options* options, tw_text** difference) {
+  if (difference) *difference = nullptr;
   return guarded(__func__, [&](const char* call) -> Status {
     TW_REQUIRE(graph);
-    TW_REQUIRE(found);
-    TW_REQUIRE(expected);
-    TW_REQUIRE(difference_text);
-    if (output < 0 || output >= static_cast<int64_t>(graph->graph.outputs.size()))
-      return Status::invalid(cat(call, ": output ", output, " of ", graph->graph.outputs.size()));
+    TW_REQUIRE(difference);
+    if (output_count != static_cast<int64_t>(graph->graph.outputs.size()))
+      return Status::invalid(
+          cat(call, ": ", output_count, " outputs, expected ", graph->graph.outputs.size()));
+    TW_RETURN_IF_ERROR(capi::check_list(call, "inputs", inputs, input_count));
+    TW_RETURN_IF_ERROR(capi::check_list(call, "found", found, output_count));
+    TW_RETURN_IF_ERROR(capi::check_list(call, "expected", expected, output_count));
     RunArguments arguments;
     TW_RETURN_IF_ERROR(read_options(call, options, &arguments));
-    TW_ASSIGN_OR_RETURN(TensorView have, capi::to_view(call, *found));
-    TW_ASSIGN_OR_RETURN(TensorView want, capi::to_view(call, *expected));
-    if (!have.is_row_major() || !want.is_row_major())
-      return Status::invalid(cat(call, ": tensors are expected to be row-major without gaps"));
-    const GraphTolerance tolerance = graph_tolerance(graph->graph, arguments.symbols);
-    *difference_text = capi::make_text(difference(have.ref(), want.ref(), tolerance));
+    std::vector<TensorRef> refs[3];
+    const std::pair<const DLTensor* const*, int64_t> lists[] = {
+        {inputs, input_count}, {found, output_count}, {expected, output_count}};
+    for (size_t list = 0; list < 3; ++list) {
+      for (int64_t i = 0; i < lists[list].second; ++i) {
+        if (!lists[list].first[i]) return Status::invalid(cat(call, ": tensor ", i, " is NULL"));
+        TW_ASSIGN_OR_RETURN(TensorView view, capi::to_view(call, *lists[list].first[i]));
+        if (list > 0 && !view.is_row_major())
+          return Status::invalid(cat(call, ": tensors are expected to be row-major without gaps"));
+        refs[list].push_back(view.ref());
+      }
+    }
+    Comparison comparison(graph->graph, refs[0], arguments.symbols);
+    std::string text;
+    for (size_t output = 0; output < refs[1].size() && text.empty(); ++output) {
+      text = comparison.difference(output, refs[1][output], refs[2][output]);
+      if (!text.empty()) text = cat("output ", output, text.starts_with("[") ? "" : ": ", text);
+    }
+    *difference = capi::make_text(text);
     return Status::ok();
   });
 }

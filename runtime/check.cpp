@@ -53,9 +53,9 @@ Status compare_with_reference(Session& session, const Graph& graph, const Progra
   Result<std::vector<OwnedTensor>> expected = interpret(graph, refs, bindings, options);
   if (!expected.is_ok())
     return expected.status().because(cat("check @", graph.name, ": the reference run failed"));
-  const GraphTolerance tolerance = graph_tolerance(graph, bindings);
+  Comparison comparison(graph, refs, bindings, options.custom_call);
   for (size_t i = 0; i < found.size(); ++i) {
-    const std::string different = difference(found[i], (*expected)[i].ref, tolerance);
+    const std::string different = comparison.difference(i, found[i], (*expected)[i].ref);
     if (different.empty()) continue;
     std::string name =
         graph.outputs[i].name.empty() ? graph.value_name(graph.outputs[i].value) : graph.outputs[i].name;

@@ -99,13 +99,31 @@ Status expand_lion(Expansion& e) {
 
 namespace {
 
+// Matrices are kept in one type, their products and sums are made in its work type.
+struct Iteration {
+  Builder& b;
+  DType type, work;
+
+  ValueId round(ValueId x) { return b.convert(x, type); }
+  ValueId widen(ValueId x) { return b.convert(x, work); }
+  ValueId product(ValueId x, ValueId y, bool transposed = false) {
+    AttributeMap attributes{{"lhs_contract", Ints{1}}, {"rhs_contract", Ints{transposed ? 1 : 0}}};
+    if (work != type) attributes["out_type"] = work;
+    return b.emit(Op::DotGeneral, {x, y}, std::move(attributes));
+  }
+};
+
 // Brings the singular values of x [r, c], r <= c, near 1.
-ValueId newton_schulz(Builder& b, ValueId x, int64_t steps) {
+ValueId newton_schulz(Builder& b, ValueId x, int64_t steps, DType type) {
   constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
+  Iteration in{b, type, work_type(type)};
+  x = in.widen(in.round(x));
+  ValueId norm = b.emit(Op::Sqrt, {b.reduce_sum(b.multiply(x, x), {0, 1})});
+  x = in.round(b.divide(x, splat_like(b, b.shift(norm, 1e-7), x)));
   for (int64_t i = 0; i < steps; ++i) {
-    ValueId square = b.matmul(x, x, false, true);
-    ValueId mix = b.add(b.scale(square, kB), b.scale(b.matmul(square, square), kC));
-    x = b.add(b.scale(x, kA), b.matmul(mix, x));
+    ValueId square = in.round(in.product(x, x, true));
+    ValueId mix = b.add(b.scale(in.widen(square), kB), b.scale(in.product(square, square), kC));
+    x = in.round(b.add(b.scale(in.widen(x), kA), in.product(in.round(mix), x)));
   }
   return x;
 }
@@ -120,15 +138,15 @@ Status expand_muon(Expansion& e) {
   TW_ASSIGN_OR_RETURN(ValueId lr, scalar(e, 3, work));
   TW_ASSIGN_OR_RETURN(int64_t rows, known(e, shape_of(e, 0)[0], "the number of rows"));
   TW_ASSIGN_OR_RETURN(int64_t columns, known(e, shape_of(e, 0)[1], "the number of columns"));
+  DType type = e.attributes.get_dtype("iteration_type", DType::BF16);
+  if (!is_float(type)) return fail(e, "iteration_type is ", dtype_name(type), ", expected a float type");
   double momentum = e.attributes.get_float("momentum");
   ValueId p = widened(e, 0), g = widened(e, 1);
   ValueId buf = blend(b, momentum, widened(e, 2), g);
   ValueId x = e.attributes.get_bool("nesterov") ? blend(b, momentum, buf, g) : buf;
   bool tall = rows > columns;
   if (tall) x = b.transpose(x, {1, 0});
-  ValueId norm = b.emit(Op::Sqrt, {b.reduce_sum(b.multiply(x, x), {0, 1})});
-  x = b.divide(x, splat_like(b, b.shift(norm, 1e-7), x));
-  x = newton_schulz(b, x, e.attributes.get_int("steps"));
+  x = b.convert(newton_schulz(b, x, e.attributes.get_int("steps"), type), work);
   if (tall)
     x = b.scale(b.transpose(x, {1, 0}),
                 std::sqrt(static_cast<double>(rows) / static_cast<double>(std::max<int64_t>(columns, 1))));

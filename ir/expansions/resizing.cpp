@@ -25,7 +25,7 @@ Taps nearest_taps(int64_t n, int64_t m, bool exact) {
 }
 
 // The source position of output i as whole and fraction.
-void source(int64_t i, int64_t n, int64_t m, bool align_corners, int64_t& whole, double& fraction) {
+void source(int64_t i, int64_t n, int64_t m, bool align_corners, int64_t& whole, long double& fraction) {
   int64_t numerator, denominator;
   if (align_corners) {
     numerator = m > 1 ? i * (n - 1) : 0, denominator = std::max<int64_t>(m - 1, 1);
@@ -33,38 +33,39 @@ void source(int64_t i, int64_t n, int64_t m, bool align_corners, int64_t& whole,
     numerator = (2 * i + 1) * n - m, denominator = 2 * m;
   }
   whole = numerator >= 0 ? numerator / denominator : -((denominator - 1 - numerator) / denominator);
-  fraction = static_cast<double>(numerator - whole * denominator) / static_cast<double>(denominator);
+  fraction =
+      static_cast<long double>(numerator - whole * denominator) / static_cast<long double>(denominator);
 }
 
 Taps linear_taps(int64_t n, int64_t m, bool align_corners) {
   Taps taps{std::vector<Ints>(2), std::vector<Floats>(2)};
   for (int64_t i = 0; i < m; ++i) {
     int64_t whole;
-    double fraction;
+    long double fraction;
     source(i, n, m, align_corners, whole, fraction);
     if (whole < 0) whole = 0, fraction = 0;
     taps.index[0].push_back(std::min(whole, n - 1));
     taps.index[1].push_back(std::min(whole + 1, n - 1));
-    taps.weight[0].push_back(1 - fraction);
-    taps.weight[1].push_back(fraction);
+    taps.weight[0].push_back(static_cast<double>(1 - fraction));
+    taps.weight[1].push_back(static_cast<double>(fraction));
   }
   return taps;
 }
 
 // The cubic convolution kernel with a = -0.75 at distance x.
-double cubic(double x) {
-  constexpr double a = -0.75;
-  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-  return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+double cubic(long double x) {
+  constexpr long double a = -0.75;
+  if (x <= 1) return static_cast<double>(((a + 2) * x - (a + 3)) * x * x + 1);
+  return static_cast<double>(((a * x - 5 * a) * x + 8 * a) * x - 4 * a);
 }
 
 Taps cubic_taps(int64_t n, int64_t m, bool align_corners) {
   Taps taps{std::vector<Ints>(4), std::vector<Floats>(4)};
   for (int64_t i = 0; i < m; ++i) {
     int64_t whole;
-    double fraction;
+    long double fraction;
     source(i, n, m, align_corners, whole, fraction);
-    double distance[4] = {fraction + 1, fraction, 1 - fraction, 2 - fraction};
+    long double distance[4] = {fraction + 1, fraction, 1 - fraction, 2 - fraction};
     for (int64_t k = 0; k < 4; ++k) {
       taps.index[static_cast<size_t>(k)].push_back(std::clamp<int64_t>(whole + k - 1, 0, n - 1));
       taps.weight[static_cast<size_t>(k)].push_back(cubic(distance[k]));

@@ -151,11 +151,15 @@ Status expand_logit(Expansion& e) {
       x = b.emit(Op::Clamp, {b.constant(eps, dtype), x, b.constant(1 - eps, dtype)});
     }
     ValueId rest = b.subtract(b.constant_like(1, x), x);
-    // Around 1/2 the ratio is near 1: log1p of the exact 2x - 1 keeps the digits there.
+    // Around 1/2 the ratio is near 1: log1p(|2x - 1| / min(x, 1 - x)) keeps the digits there, with the sign
+    // of 2x - 1. Both parts of that quotient are exact, and log1p damps the error of the division.
     ValueId centred = b.shift(b.add(x, x), -1);
     ValueId middle = b.compare(b.emit(Op::Abs, {centred}), b.constant_like(0.5, x), "LT");
-    ValueId near = b.emit(Op::LogPlusOne, {b.divide(b.select(middle, centred, b.zeros_like(x)), rest)});
-    return b.select(middle, near, b.log(b.divide(x, rest)));
+    ValueId low = b.compare(x, b.constant_like(0.5, x), "LT");
+    ValueId top = b.select(middle, b.select(low, b.negate(centred), centred), b.zeros_like(x));
+    ValueId bottom = b.select(middle, b.select(low, x, rest), b.constant_like(1, x));
+    ValueId near = b.emit(Op::LogPlusOne, {b.divide(top, bottom)});
+    return b.select(middle, b.select(low, b.negate(near), near), b.log(b.divide(x, rest)));
   });
 }
 

@@ -56,8 +56,10 @@ Real gelu_erf_slope(Real x) {
 
 Real gelu_tanh_slope(Real x) {
   if (std::isinf(x)) return x > 0;
-  Real t = std::tanh(kTanhScale * (x + 0.044715L * x * x * x));
-  return (1 + t) / 2 + x / 2 * (1 - t * t) * kTanhScale * (1 + 3 * 0.044715L * x * x);
+  // 1/2 (1 + tanh(u)) = logistic(2u), which keeps its digits where tanh(u) is near -1
+  Real twice = 2 * kTanhScale * (x + 0.044715L * x * x * x);
+  Real s = logistic(twice), slope = 2 * kTanhScale * (1 + 3 * 0.044715L * x * x);
+  return s * (1 + x * logistic(-twice) * slope);
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ Status adam_step(KernelCall& call, bool decoupled) {
       double before = (*vmax)[i];
       largest = before > v_out || std::isnan(before) ? before : v_out;
     }
-    double denominator = std::sqrt(largest / correction2) + a.get_float("eps");
+    // In this order: what a step below 1 gives is a NaN in either definition.
+    double denominator = std::sqrt(largest) / std::sqrt(correction2) + a.get_float("eps");
     put(call.out(0), i, value - lr * (m_out / correction1) / denominator);
     put(call.out(1), i, m_out);
     put(call.out(2), i, v_out);
@@ -102,17 +103,27 @@ Matrix multiply(const Matrix& a, const Matrix& b) {
   return c;
 }
 
-Matrix orthogonalized(Matrix x, int64_t steps) {
+void round_all(Matrix& x, DType type) {
+  for (double& value : x.values) value = round_to_stored(type, value);
+}
+
+Matrix orthogonalized(Matrix x, int64_t steps, DType type) {
   bool tall = x.rows > x.columns;
   if (tall) x = transpose(x);
+  round_all(x, type);
   double square = 0;
   for (double value : x.values) square += value * value;
   for (double& value : x.values) value /= std::sqrt(square) + 1e-7;
+  round_all(x, type);
   for (int64_t step = 0; step < steps; ++step) {
-    Matrix a = multiply(x, transpose(x)), aa = multiply(a, a);
+    Matrix a = multiply(x, transpose(x));
+    round_all(a, type);
+    Matrix aa = multiply(a, a);
     for (size_t i = 0; i < a.values.size(); ++i) a.values[i] = -4.7750 * a.values[i] + 2.0315 * aa.values[i];
+    round_all(a, type);
     Matrix ax = multiply(a, x);
     for (size_t i = 0; i < x.values.size(); ++i) x.values[i] = 3.4445 * x.values[i] + ax.values[i];
+    round_all(x, type);
   }
   return tall ? transpose(x) : x;
 }
@@ -131,7 +142,7 @@ Status reference_muon(KernelCall& call) {
     x.values[static_cast<size_t>(i)] =
         a.get_bool("nesterov") ? momentum * buf_out + (1 - momentum) * g[i] : buf_out;
   }
-  x = orthogonalized(std::move(x), a.get_int("steps"));
+  x = orthogonalized(std::move(x), a.get_int("steps"), a.get_dtype("iteration_type", DType::BF16));
   double shape = std::sqrt(
       std::max(1.0, static_cast<double>(x.rows) / static_cast<double>(std::max<int64_t>(x.columns, 1))));
   for (int64_t i = 0; i < p.count(); ++i) {

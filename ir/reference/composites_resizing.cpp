@@ -10,12 +10,12 @@ namespace {
 
 struct Tap {
   int64_t at;
-  double weight;
+  long double weight;
 };
 
-double cubic_weight(double distance) {
-  constexpr double a = -0.75;
-  double d = std::fabs(distance);
+long double cubic_weight(long double distance) {
+  constexpr long double a = -0.75;
+  long double d = std::fabs(distance);
   if (d <= 1) return (a + 2) * d * d * d - (a + 3) * d * d + 1;
   if (d < 2) return a * d * d * d - 5 * a * d * d + 8 * a * d - 4 * a;
   return 0;
@@ -34,13 +34,13 @@ std::vector<Tap> taps(const KernelCall& call, int64_t i, int64_t n, int64_t m) {
   }
   if (mode == "bilinear" && position < 0) position = 0;
   int64_t whole = static_cast<int64_t>(std::floor(position));
-  double fraction = static_cast<double>(position - static_cast<long double>(whole));
+  long double fraction = position - static_cast<long double>(whole);
   if (mode == "bilinear")
     return {{std::min(whole, n - 1), 1 - fraction}, {std::min(whole + 1, n - 1), fraction}};
   std::vector<Tap> all;
   for (int64_t k = -1; k <= 2; ++k) {
     all.push_back(
-        {std::clamp<int64_t>(whole + k, 0, n - 1), cubic_weight(static_cast<double>(k) - fraction)});
+        {std::clamp<int64_t>(whole + k, 0, n - 1), cubic_weight(static_cast<long double>(k) - fraction)});
   }
   return all;
 }
@@ -56,7 +56,7 @@ void resize(const KernelCall& call, const std::vector<int64_t>& in, const std::v
         for (const Tap& row : rows) {
           for (const Tap& column : taps(call, ow, in[3], out[3])) {
             visit((nc * in[2] + row.at) * in[3] + column.at, (nc * out[2] + oh) * out[3] + ow,
-                  row.weight * column.weight);
+                  static_cast<double>(row.weight * column.weight));
           }
         }
       }

@@ -146,6 +146,8 @@ class Run {
     std::vector<const TensorRef*> inputs;
     for (ValueId operand : node.operands)
       inputs.push_back(operand.is_valid() ? &values_[operand.index].ref : nullptr);
+    std::vector<OwnedTensor> held;
+    if (options_.before) options_.before(graph_, id, inputs, held);
     std::vector<TensorRef> outputs;
     for (ValueId result : node.results) {
       TW_RETURN_IF_ERROR(prepare(result, node));
@@ -215,7 +217,9 @@ Status run_region(const Graph& region, std::span<const TensorRef> inputs, std::s
   TW_ASSIGN_OR_RETURN(Bindings bindings, bind_inputs(region, inputs, outer));
   InterpreterOptions nested = options;
   nested.observe = nullptr;  // node ids of a region mean nothing to the observer
-  return Run(region, bindings, error, nested).execute(inputs, outputs);
+  TW_RETURN_IF_ERROR(Run(region, bindings, error, nested).execute(inputs, outputs));
+  if (options.after_region) options.after_region(region, outputs);
+  return Status::ok();
 }
 
 }  // namespace

@@ -18,6 +18,13 @@ struct InterpreterOptions {
   std::function<Status()> abort_check;  // polled between nodes
   // Called after each node with its results; for tracing and for finding the first difference.
   std::function<void(NodeId, std::span<const TensorRef>)> observe;
+  // Called before each node, those of regions too; may put tensors that it keeps in `held` in the place of
+  // inputs.
+  std::function<void(const Graph&, NodeId, std::vector<const TensorRef*>& inputs,
+                     std::vector<OwnedTensor>& held)>
+      before;
+  // Called with the outputs of each run of a region, which it may change.
+  std::function<void(const Graph& region, std::span<TensorRef> outputs)> after_region;
 };
 
 // Binds symbols from the input sizes (the first bare occurrence binds, all others are checked; a mismatch

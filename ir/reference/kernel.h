@@ -73,14 +73,4 @@ using ReferenceKernel = Status (*)(KernelCall&);
 
 ReferenceKernel reference_kernel(Op op);
 
-// Declared tolerance of an op against the reference: |a - b| <= absolute + relative * |b| + ulps * ulp(b),
-// special values equal in kind.  `terms` is the length of the sums inside (1 when there are none),
-// `magnitude` sum |x| where known.
-struct Tolerance {
-  double ulps = 0;
-  double relative = 0;
-  double absolute = 0;
-};
-Tolerance tolerance(Op op, DType dtype, int64_t terms);
-
 }  // namespace tilewright

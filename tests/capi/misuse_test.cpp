@@ -84,7 +84,7 @@ TEST(Misuse, NullHandlesAreInvalidArguments) {
       {"tw_graph_gradient_pair",
        [&] { return tw_graph_gradient_pair(graph.get(), nullptr, &made, nullptr); }},
       {"tw_graph_compare",
-       [&] { return tw_graph_compare(graph.get(), 0, nullptr, nullptr, nullptr, &text); }},
+       [&] { return tw_graph_compare(graph.get(), nullptr, 0, nullptr, nullptr, 1, nullptr, &text); }},
       {"tw_compile", [&] { return tw_compile(session.get(), nullptr, nullptr, &executable); }},
       {"tw_compile_start", [&] { return tw_compile_start(nullptr, graph.get(), nullptr, &job); }},
       {"tw_compile_wait", [&] { return tw_compile_wait(nullptr, 0, &executable); }},

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "ir/expansion.h"
+#include "ir/reference/compare.h"
 #include "ir/reference/interpreter.h"
 #include "ir/reference/scalar.h"
 #include "ir/verifier.h"
@@ -134,39 +135,6 @@ Result<Graph> build(const Case& c, const Variant& variant) {
   return graph;
 }
 
-double ulp(DType dtype, double value) {
-  int digits = dtype == DType::F64 ? 53 : dtype == DType::F32 ? 24 : dtype == DType::F16 ? 11 : 8;
-  int lowest = dtype == DType::F64 ? -1074 : dtype == DType::F16 ? -24 : dtype == DType::BF16 ? -133 : -149;
-  int exponent;
-  std::frexp(value, &exponent);
-  return std::ldexp(1, std::max(exponent - digits, lowest));
-}
-
-// Empty when every element agrees.
-std::string difference(const TensorRef& got, const TensorRef& want, const Tolerance& allowed) {
-  if (got.dtype != want.dtype || got.sizes != want.sizes) return "types differ";
-  int64_t width = dtype_bytes(got.dtype);
-  bool exact = allowed.ulps == 0 && allowed.relative == 0;
-  for (int64_t i = 0; i < got.elements(); ++i) {
-    Scalar a = load_scalar(got.dtype, static_cast<const char*>(got.data) + i * width);
-    Scalar b = load_scalar(got.dtype, static_cast<const char*>(want.data) + i * width);
-    bool real = is_float(got.dtype) || is_float8(got.dtype);
-    bool same = real ? (std::isnan(a.f) ? std::isnan(b.f)
-                                        : a.f == b.f && (!exact || std::signbit(a.f) == std::signbit(b.f)))
-                     : a.i == b.i;
-    if (same) continue;
-    double limit = allowed.absolute + allowed.relative * std::fabs(b.f) + allowed.ulps * ulp(got.dtype, b.f);
-    if (real && std::isfinite(a.f) && std::isfinite(b.f) && std::fabs(a.f - b.f) <= limit) continue;
-    // An overflow one rounding away from the largest finite number.
-    if (real && !exact && std::isinf(a.f) != std::isinf(b.f) && std::fabs(a.f) > 6e4 &&
-        std::fabs(b.f) > 6e4 && (a.f > 0) == (b.f > 0) && got.dtype == DType::F16)
-      continue;
-    return real ? cat("element ", i, ": ", a.f, " instead of ", b.f, ", allowed ", limit)
-                : cat("element ", i, ": ", a.i, " instead of ", b.i);
-  }
-  return {};
-}
-
 void run(const Case& c, const Variant& variant) {
   SCOPED_TRACE(cat("line ", c.line, ": ", c.text, "\n  T=", dtype_name(variant.t), " N=", variant.n));
   auto graph = build(c, variant);
@@ -192,10 +160,10 @@ void run(const Case& c, const Variant& variant) {
   ASSERT_TRUE(want.is_ok()) << want.status().to_string();
   ASSERT_TRUE(got.is_ok()) << got.status().to_string();
   ASSERT_EQ(want->size(), got->size());
-  int64_t terms = c.last.empty() ? 1 : std::stoll(c.last);
+  Comparison comparison(*graph, inputs, bindings);
   for (size_t i = 0; i < want->size(); ++i) {
     const TensorRef &a = (*got)[i].ref, &b = (*want)[i].ref;
-    EXPECT_EQ(difference(a, b, tolerance(c.op, b.dtype, terms)), "") << "result " << i;
+    EXPECT_EQ(comparison.difference(i, a, b), "") << "result " << i;
   }
 }
 

@@ -62,8 +62,7 @@ static std::string engine_fault(const Graph& graph, bool approximate, uint64_t s
   Result<text_tests::Inputs> inputs = text_tests::make_inputs(graph, nothing, seed, draw);
   if (!inputs.is_ok()) return inputs.status().to_string();
   std::vector<TensorRef> refs = inputs->refs();
-  text_tests::GraphTolerance tolerance;
-  if (approximate) tolerance = text_tests::graph_tolerance(graph, inputs->bindings);
+  text_tests::Comparison comparison(graph, refs, inputs->bindings, text_tests::run_test_custom_call);
   const Engine& reference = engines()[0];
   Result<std::vector<OwnedTensor>> expected = reference.run(graph, refs, inputs->bindings);
   for (const Engine& engine : engines()) {
@@ -79,7 +78,7 @@ static std::string engine_fault(const Graph& graph, bool approximate, uint64_t s
     }
     if (!found.is_ok()) continue;
     for (size_t i = 0; i < expected->size(); ++i) {
-      std::string text = text_tests::difference((*found)[i].ref, (*expected)[i].ref, tolerance);
+      std::string text = comparison.difference(i, (*found)[i].ref, (*expected)[i].ref);
       if (!text.empty()) return cat(engine.name, ": output ", i, text);
     }
   }

@@ -473,17 +473,5 @@ TEST(Interpreter, CustomCallsGoToTheRunner) {
   EXPECT_EQ(interpret(graph, {}, {}).status().code(), Code::Unimplemented);
 }
 
-TEST(Tolerance, FollowsTheAccuracyColumn) {
-  EXPECT_EQ(tolerance(Op::Add, DType::F32, 1).ulps, 0);
-  EXPECT_EQ(tolerance(Op::Exponential, DType::F32, 1).ulps, 1);
-  EXPECT_EQ(tolerance(Op::Tanh, DType::F64, 1).ulps, 2);
-  EXPECT_EQ(tolerance(Op::Tanh, DType::BF16, 1).ulps, 1);
-  EXPECT_EQ(tolerance(Op::ReduceSum, DType::I32, 1000).absolute, 0);
-  EXPECT_LT(tolerance(Op::ReduceSum, DType::F32, 10).relative,
-            tolerance(Op::ReduceSum, DType::F32, 100000).relative);
-  EXPECT_LT(tolerance(Op::DotGeneral, DType::F64, 1000).relative,
-            tolerance(Op::DotGeneral, DType::F32, 1000).relative);
-}
-
 }  // namespace
 }  // namespace tilewright

@@ -49,6 +49,8 @@ std::string output_label(const Graph& graph, size_t index) {
   return output.name.empty() ? graph.value_name(output.value) : output.name;
 }
 
+using Compare = std::function<std::string(size_t output, const TensorRef& found, const TensorRef& expected)>;
+
 class Execution {
  public:
   explicit Execution(const Action& action) : action_(action), directive_(action.directive) {}
@@ -95,9 +97,12 @@ class Execution {
   std::string run_once(const Graph& graph, uint64_t seed, bool base) {
     Result<Inputs> inputs = make_inputs(graph, action_.test, seed, draw_);
     if (!inputs.is_ok()) return inputs.status().to_string();
-    GraphTolerance tolerance = graph_tolerance(graph, inputs->bindings);
-    if (directive_.option("tolerance") == "exact") tolerance = GraphTolerance{};
     std::vector<TensorRef> refs = inputs->refs();
+    Comparison bounds(graph, refs, inputs->bindings, run_test_custom_call);
+    const bool exact = directive_.option("tolerance") == "exact";
+    Compare compare = [&](size_t output, const TensorRef& found, const TensorRef& expected) {
+      return exact ? difference(found, expected) : bounds.difference(output, found, expected);
+    };
     std::vector<OwnedTensor> first;
     std::string fault;
     bool have = false;
@@ -115,8 +120,8 @@ class Execution {
         if (!problem.empty()) fault += cat(engine.name, ": ", problem, "; ");
         continue;
       }
-      if (!have && base) fault += compare_expected(graph, *outputs, tolerance, engine.name);
-      if (have) fault += compare_engines(graph, *outputs, first, tolerance, engine.name);
+      if (!have && base) fault += compare_expected(graph, *outputs, compare, engine.name);
+      if (have) fault += compare_engines(graph, *outputs, first, compare, engine.name);
       if (!have) first = std::move(*outputs);
       have = true;
     }
@@ -132,10 +137,10 @@ class Execution {
   }
 
   std::string compare_engines(const Graph& graph, const std::vector<OwnedTensor>& found,
-                              const std::vector<OwnedTensor>& expected, const GraphTolerance& tolerance,
+                              const std::vector<OwnedTensor>& expected, const Compare& compare,
                               const std::string& engine) const {
     for (size_t i = 0; i < std::min(found.size(), expected.size()); ++i) {
-      std::string text = difference(found[i].ref, expected[i].ref, tolerance);
+      std::string text = compare(i, found[i].ref, expected[i].ref);
       if (!text.empty()) return cat(engine, " against reference: ", output_label(graph, i), text, "; ");
     }
     return found.size() == expected.size()
@@ -144,7 +149,7 @@ class Execution {
   }
 
   std::string compare_expected(const Graph& graph, const std::vector<OwnedTensor>& found,
-                               const GraphTolerance& tolerance, const std::string& engine) {
+                               const Compare& compare, const std::string& engine) {
     std::string fault;
     std::vector<Remark> remarks = action_.test.remarks_of("expect");
     for (const Remark& remark : remarks) {
@@ -156,7 +161,8 @@ class Execution {
       const TensorRef& have = found[static_cast<size_t>(index)].ref;
       std::string literal(trim(std::string_view(remark.text).substr(equals + 1)));
       Result<OwnedTensor> want = tensor_of_literal(literal, have.dtype, have.sizes);
-      std::string text = want.is_ok() ? difference(have, want->ref, tolerance) : want.status().message();
+      std::string text =
+          want.is_ok() ? compare(static_cast<size_t>(index), have, want->ref) : want.status().message();
       if (text.empty()) continue;
       fault += cat(engine, " against line ", remark.line, ": ", name, text, "; ");
       edits_.push_back(

@@ -254,10 +254,7 @@ class GradientCheck {
       TW_ASSIGN_OR_RETURN(OwnedTensor want,
                           tensor_of_literal(trim(std::string_view(remark.text).substr(equals + 1)),
                                             found.dtype, found.sizes));
-      GraphTolerance tolerance;
-      tolerance.sum.ulps = 8;
-      tolerance.unit = found.dtype;
-      std::string text = difference(found, want.ref, tolerance);
+      std::string text = difference(found, want.ref, 8);
       if (!text.empty())
         return Status::internal(cat("line ", remark.line, ": ", name, text, "\n", print(joint_)));
     }
@@ -266,15 +263,16 @@ class GradientCheck {
 
   // Every engine that can runs the joint graph to the same gradients.
   static Status check_engines(const Graph& joint, const Inputs& inputs, const Tensors& expected) {
-    GraphTolerance tolerance = graph_tolerance(joint, inputs.bindings);
+    const std::vector<TensorRef> refs = inputs.refs();
+    Comparison comparison(joint, refs, inputs.bindings, run_test_custom_call);
     for (const Engine& engine : engines()) {
       if (engine.name == "reference" || engine.name == "reparsed") continue;
-      Result<Tensors> found = engine.run(joint, inputs.refs(), inputs.bindings);
+      Result<Tensors> found = engine.run(joint, refs, inputs.bindings);
       if (!found.is_ok() && found.status().code() == Code::Unimplemented) continue;
       if (!found.is_ok())
         return found.status().because(cat("running the joint graph on ", engine.name, "\n", print(joint)));
       for (size_t i = 0; i < expected.size(); ++i) {
-        std::string text = difference((*found)[i].ref, expected[i].ref, tolerance);
+        std::string text = comparison.difference(i, (*found)[i].ref, expected[i].ref);
         if (!text.empty()) {
           return Status::internal(
               cat(engine.name, " against reference: output ", i, text, "\n", print(joint)));

@@ -45,7 +45,6 @@ Result<OwnedTensor> tensor_of_literal(std::string_view literal, DType dtype,
 std::string literal_of_tensor(const TensorRef& tensor);
 
 using tilewright::difference;
-using tilewright::graph_tolerance;
-using tilewright::GraphTolerance;
+using tilewright::Comparison;
 
 }  // namespace tilewright::text_tests

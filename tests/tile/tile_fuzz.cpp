@@ -52,7 +52,7 @@ std::string fault_of(const RandomGraph& random, uint64_t seed, const Options& op
   std::vector<OwnedTensor> inputs = make_inputs(random, seed);
   std::vector<TensorRef> refs;
   for (const OwnedTensor& input : inputs) refs.push_back(input.ref);
-  text_tests::GraphTolerance tolerance = text_tests::graph_tolerance(random.graph, random.bindings);
+  text_tests::Comparison comparison(random.graph, refs, random.bindings);
   std::vector<OwnedTensor> expected;
   for (const Engine& engine : text_tests::engines()) {
     bool reference = &engine == &text_tests::engines().front();
@@ -64,7 +64,7 @@ std::string fault_of(const RandomGraph& random, uint64_t seed, const Options& op
     }
     if (!outputs.is_ok()) return cat(engine.name, ": ", outputs.status().to_string());
     for (size_t i = 0; i < expected.size(); ++i) {
-      std::string text = text_tests::difference((*outputs)[i].ref, expected[i].ref, tolerance);
+      std::string text = comparison.difference(i, (*outputs)[i].ref, expected[i].ref);
       if (!text.empty()) return cat(engine.name, ": output ", i, " ", text);
     }
     if (reference) expected = std::move(*outputs);

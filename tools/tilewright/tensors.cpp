@@ -187,6 +187,31 @@ tw::Sizes concrete_sizes(const tw::Graph& graph, tw::Value value,
   return sizes;
 }
 
+std::string first_difference(const tw::Graph& graph, const std::vector<const tw::Tensor*>& inputs,
+                             const std::vector<tw::Tensor>& found, const std::vector<tw::Tensor>& expected,
+                             const std::vector<std::pair<std::string, int64_t>>& symbols) {
+  std::vector<const char*> names;
+  tw::Sizes values;
+  for (const auto& [name, value] : symbols) {
+    names.push_back(name.c_str());
+    values.push_back(value);
+  }
+  tw_run_options options = {};
+  options.struct_size = sizeof options;
+  options.symbol_names = names.data();
+  options.symbol_values = values.data();
+  options.symbol_count = static_cast<int64_t>(names.size());
+  std::vector<const DLTensor*> lists[3];
+  for (const tw::Tensor* input : inputs) lists[0].push_back(input->get());
+  for (const tw::Tensor& tensor : found) lists[1].push_back(tensor.get());
+  for (const tw::Tensor& tensor : expected) lists[2].push_back(tensor.get());
+  tw_text* text;
+  tw::check(tw_graph_compare(graph.get(), lists[0].data(), static_cast<int64_t>(lists[0].size()),
+                             lists[1].data(), lists[2].data(), static_cast<int64_t>(lists[1].size()),
+                             &options, &text));
+  return tw::take(text);
+}
+
 std::string type_text(const tw::Tensor& tensor) {
   std::string text = tw_dtype_name(tensor.dtype());
   text += '[';

@@ -35,6 +35,12 @@ void default_symbols(const tw::Graph& graph, std::map<std::string, int64_t>* val
 tw::Sizes concrete_sizes(const tw::Graph& graph, tw::Value value,
                          const std::map<std::string, int64_t>& symbols);
 
+// The first element in which the outputs of two runs on `inputs` differ beyond their bounds; "" when none
+// does.
+std::string first_difference(const tw::Graph& graph, const std::vector<const tw::Tensor*>& inputs,
+                             const std::vector<tw::Tensor>& found, const std::vector<tw::Tensor>& expected,
+                             const std::vector<std::pair<std::string, int64_t>>& symbols);
+
 std::string type_text(const tw::Tensor& tensor);  // "f32[2,3]"
 nlohmann::json describe(
     const tw::Tensor& tensor);  // dtype, shape, min, max, mean, finite, hash, first elements

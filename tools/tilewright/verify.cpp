@@ -145,29 +145,6 @@ Awkward make_awkward(const tw::Tensor& from, int kind) {
   return made;
 }
 
-std::string first_difference(const tw::Graph& graph, const std::vector<tw::Tensor>& found,
-                             const std::vector<tw::Tensor>& expected, const Symbols& symbols) {
-  std::vector<const char*> names;
-  tw::Sizes values;
-  for (const auto& [name, value] : symbols) {
-    names.push_back(name.c_str());
-    values.push_back(value);
-  }
-  tw_run_options options = {};
-  options.struct_size = sizeof options;
-  options.symbol_names = names.data();
-  options.symbol_values = values.data();
-  options.symbol_count = static_cast<int64_t>(names.size());
-  for (size_t output = 0; output < found.size(); ++output) {
-    tw_text* text;
-    tw::check(tw_graph_compare(graph.get(), static_cast<int64_t>(output), found[output].get(),
-                               expected[output].get(), &options, &text));
-    const std::string difference = tw::take(text);
-    if (!difference.empty()) return "output " + std::to_string(output) + " " + difference;
-  }
-  return {};
-}
-
 bool same_bytes(const std::vector<tw::Tensor>& a, const std::vector<tw::Tensor>& b) {
   for (size_t output = 0; output < a.size(); ++output)
     if (a[output].bytes() != b[output].bytes() ||
@@ -226,7 +203,7 @@ class Verifier {
       findings_.note_refused(label, expected_error);
       return {};
     }
-    const std::string difference = first_difference(graph, found, expected, symbols);
+    const std::string difference = first_difference(graph, list, found, expected, options.symbols);
     return difference.empty() ? compare_awkward(compiled, inputs, found, options) : difference;
   }
 

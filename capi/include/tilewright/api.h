@@ -104,7 +104,7 @@ typedef struct tw_api {
   tw_status*(*executable_output_sizes)(const tw_executable* executable, const DLTensor* const* inputs, int64_t input_count, const tw_run_options* options, int64_t output, int64_t* sizes, int32_t capacity, int32_t* rank);
   void (*tensor_release)(DLManagedTensorVersioned* tensor);
   tw_status*(*session_register_custom_call)(tw_session* session, const tw_custom_call* call);
-  tw_status*(*graph_compare)(const tw_graph* graph, int64_t output, const DLTensor* found, const DLTensor* expected, const tw_run_options* options, tw_text** difference);
+  tw_status*(*graph_compare)(const tw_graph* graph, const DLTensor* const* inputs, int64_t input_count, const DLTensor* const* found, const DLTensor* const* expected, int64_t output_count, const tw_run_options* options, tw_text** difference);
   tw_status*(*graph_dim_evaluate)(const tw_graph* graph, tw_dim dim, const char* const* symbol_names, const int64_t* symbol_values, int64_t symbol_count, int64_t* value);
 } tw_api;
 

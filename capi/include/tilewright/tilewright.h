@@ -508,10 +508,12 @@ TW_API TW_NODISCARD tw_status* tw_run(tw_executable* executable, const DLTensor*
 TW_API TW_NODISCARD tw_status* tw_executable_output_sizes(const tw_executable* executable, const DLTensor* const* inputs,
                                                           int64_t input_count, const tw_run_options* options,
                                                           int64_t output, int64_t* sizes, int32_t capacity, int32_t* rank);
-/* Compares two values of an output within the tolerance that the ops of the graph declare: `difference` is "" when they
- * agree, else the first element that differs.  Of the options only the symbols are read; may be NULL. */
-TW_API TW_NODISCARD tw_status* tw_graph_compare(const tw_graph* graph, int64_t output, const DLTensor* found,
-                                                const DLTensor* expected, const tw_run_options* options,
+/* Compares the outputs of two runs on the same inputs, `expected` those of a run in eager mode, within bounds that follow
+ * from what the ops of the graph declare: `difference` is "" when they agree, else the first element that differs.  Of
+ * the options only the symbols are read; may be NULL.  Outputs are row-major without gaps. */
+TW_API TW_NODISCARD tw_status* tw_graph_compare(const tw_graph* graph, const DLTensor* const* inputs, int64_t input_count,
+                                                const DLTensor* const* found, const DLTensor* const* expected,
+                                                int64_t output_count, const tw_run_options* options,
                                                 tw_text** difference);
 /* Calls the tensor's deleter, if it has one.  NULL does nothing. */
 TW_API void tw_tensor_release(DLManagedTensorVersioned* tensor);
