@@ -172,6 +172,8 @@ void write_kernel(Writer& out, const KernelEntry& entry, const KernelArtifact& a
   out.text(artifact.entry);
   out.text(artifact.object);
   out.number(artifact.scratch_bytes);
+  out.number(artifact.threads_per_block);
+  out.number(artifact.shared_bytes);
 }
 
 void read_kernel(Reader& in, Image& image) {
@@ -192,6 +194,8 @@ void read_kernel(Reader& in, Image& image) {
   artifact.entry = in.text();
   artifact.object = in.text();
   artifact.scratch_bytes = in.number();
+  artifact.threads_per_block = static_cast<int32_t>(in.number());
+  artifact.shared_bytes = in.number();
   image.program.kernels.push_back(std::move(entry));
   image.kernels.push_back(std::move(artifact));
 }

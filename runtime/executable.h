@@ -24,7 +24,9 @@ enum class KernelOrigin : uint8_t { Compiled, Memory, Disk, Interpreted };
 struct LoadedKernel {
   std::shared_ptr<const LoadedCode> code;  // null: the tile interpreter runs the kernel
   KernelFunction function = nullptr;
-  int64_t scratch_bytes = 0;  // a worker
+  int64_t scratch_bytes = 0;      // a worker, or a block
+  int32_t threads_per_block = 0;  // 0: host-callable
+  int64_t shared_bytes = 0;
   KernelOrigin origin = KernelOrigin::Interpreted;
   std::string key;  // hex
   double compile_seconds = 0;

@@ -1,6 +1,7 @@
 // Building the kernels of a program.
 #include "runtime/kernel_build.h"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -30,18 +31,25 @@ CompileOptions compile_options() {
   return options;
 }
 
-// Payload of a cached kernel: scratch bytes, then the object.
+// Payload of a cached kernel: what a launch needs, then the object.
+using PackedNumbers = std::array<int64_t, 3>;
+
 std::string pack(const KernelArtifact& artifact) {
-  std::string bytes(sizeof(int64_t), '\0');
-  std::memcpy(bytes.data(), &artifact.scratch_bytes, sizeof(int64_t));
+  const PackedNumbers numbers{artifact.scratch_bytes, artifact.threads_per_block, artifact.shared_bytes};
+  std::string bytes(sizeof(numbers), '\0');
+  std::memcpy(bytes.data(), numbers.data(), sizeof(numbers));
   return bytes + artifact.object;
 }
 
 bool unpack(const std::string& bytes, KernelArtifact* artifact) {
-  if (bytes.size() <= sizeof(int64_t)) return false;
-  std::memcpy(&artifact->scratch_bytes, bytes.data(), sizeof(int64_t));
-  artifact->object = bytes.substr(sizeof(int64_t));
-  return artifact->scratch_bytes >= 0;
+  PackedNumbers numbers;
+  if (bytes.size() <= sizeof(numbers)) return false;
+  std::memcpy(numbers.data(), bytes.data(), sizeof(numbers));
+  artifact->scratch_bytes = numbers[0];
+  artifact->threads_per_block = static_cast<int32_t>(numbers[1]);
+  artifact->shared_bytes = numbers[2];
+  artifact->object = bytes.substr(sizeof(numbers));
+  return artifact->scratch_bytes >= 0 && artifact->threads_per_block >= 0 && artifact->shared_bytes >= 0;
 }
 
 // One kernel on its way: equal kernels of a program share one.
@@ -68,6 +76,8 @@ Status compile_kernel(const Session& session, const BuildSettings& settings, Job
   if (settings.keep_llvm) options.llvm_text = &job.llvm_text;
   if (settings.keep_asm) options.asm_text = &job.asm_text;
   job.artifact.scratch_bytes = code.scratch_bytes;
+  job.artifact.threads_per_block = code.threads_per_block;
+  job.artifact.shared_bytes = code.shared_bytes;
   Result<std::string> object = session.target().compile(std::move(code.module), options);
   if (!object.is_ok()) return object.status();
   job.artifact.object = std::move(object).value();
@@ -82,6 +92,8 @@ Status load_kernel(const Session& session, Job& job) {
                       session.target().load(job.artifact.object, std::vector<std::string>{kEntry}));
   job.loaded.function = reinterpret_cast<KernelFunction>(job.loaded.code->symbol(kEntry));
   job.loaded.scratch_bytes = job.artifact.scratch_bytes;
+  job.loaded.threads_per_block = job.artifact.threads_per_block;
+  job.loaded.shared_bytes = job.artifact.shared_bytes;
   job.loaded.code_bytes = static_cast<int64_t>(job.loaded.code->code_bytes());
   job.loaded.key = job.artifact.key.to_hex();
   job.load_seconds = seconds_since(start);

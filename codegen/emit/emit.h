@@ -16,11 +16,16 @@ struct EmitOptions {
 
 struct EmittedKernel {
   EmittedModule module;
-  std::string entry;          // symbol of a KernelFunction
-  int64_t scratch_bytes = 0;  // a worker's, aligned to 64 bytes
+  std::string entry;          // symbol of a KernelFunction, or of what a block of threads runs
+  int64_t scratch_bytes = 0;  // a worker's, aligned to 64 bytes; of blocks of threads: global memory of one
+  int32_t threads_per_block = 0;  // 0: host-callable
+  int64_t shared_bytes = 0;       // dynamic shared memory of a block
 };
 
-// One function that runs instances [first, last) of the kernel's flattened grid.
+// Host-callable: one function that runs instances [first, last) of the kernel's flattened grid.  For blocks
+// of threads: an entry with one argument, an array of 8-byte slots: data pointers of the params, the error
+// word's if the kernel reports, scalars, size of the grid, global scratch.  Block b of n runs the instances
+// b, b + n, ..
 Result<EmittedKernel> emit_kernel(const tile::Kernel& kernel, const TargetLimits& limits,
                                   const EmitOptions& options);
 

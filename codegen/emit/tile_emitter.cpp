@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "codegen/emit/block_emitter.h"
 #include "codegen/emit/loops.h"
 
 namespace tilewright {
@@ -99,9 +100,7 @@ llvm::Value* TileEmitter::dim(const Dim& value) {
   return value.constant_term() == 0 ? sum : b_.CreateAdd(sum, i64(value.constant_term()));
 }
 
-Status TileEmitter::emit() {
-  llvm::Argument *buffers = function_->getArg(0), *scalars = function_->getArg(1);
-  scratch_ = function_->getArg(4);
+void TileEmitter::bind_arguments(Value* buffers, Value* scalars) {
   for (size_t i = 0; i < kernel_.symbols.size(); ++i) {
     Value* address = b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), scalars, i);
     symbols_[kernel_.symbols[i].name] = b_.CreateLoad(b_.getInt64Ty(), address);
@@ -109,7 +108,8 @@ Status TileEmitter::emit() {
   for (size_t i = 0; i < kernel_.params.size(); ++i) {
     const tile::Param& param = kernel_.params[i];
     ParamInfo info;
-    info.data = b_.CreateLoad(b_.getPtrTy(), b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), buffers, i));
+    info.data = buffer_pointer(
+        b_.CreateLoad(b_.getPtrTy(), b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), buffers, i)));
     std::vector<Dim> strides = param.strides;
     if (strides.empty()) {
       strides.assign(param.dims.size(), Dim(1));
@@ -121,21 +121,28 @@ Status TileEmitter::emit() {
   }
   if (kernel_.reports) {
     Value* address = b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), buffers, kernel_.params.size());
-    error_word_ = b_.CreateLoad(b_.getPtrTy(), address);
+    error_word_ = buffer_pointer(b_.CreateLoad(b_.getPtrTy(), address));
   }
-  std::vector<Value*> sizes;
-  for (const Dim& size : kernel_.grid) sizes.push_back(dim(size));
-  for_loop(function_->getArg(2), function_->getArg(3), i64(1), [&](Value* instance) {
-    Value* rest = instance;
-    for (size_t i = sizes.size(); i-- > 0;) {
-      symbols_[tile::grid_symbol(static_cast<int>(i))] = i == 0 ? rest : b_.CreateURem(rest, sizes[i]);
-      if (i > 0) rest = b_.CreateUDiv(rest, sizes[i]);
-    }
-    Status done = emit_block(kernel_.body);
-    if (!done.is_ok()) fail(done);
-  });
+}
+
+Status TileEmitter::emit() {
+  scratch_ = function_->getArg(4);
+  bind_arguments(function_->getArg(0), function_->getArg(1));
+  for_loop(function_->getArg(2), function_->getArg(3), i64(1),
+           [&](Value* instance) { emit_instance(instance); });
   b_.CreateRetVoid();
   return status_;
+}
+
+void TileEmitter::emit_instance(Value* instance) {
+  Value* rest = instance;
+  for (size_t i = kernel_.grid.size(); i-- > 0;) {
+    Value* size = i == 0 ? nullptr : dim(kernel_.grid[i]);
+    symbols_[tile::grid_symbol(static_cast<int>(i))] = i == 0 ? rest : b_.CreateURem(rest, size);
+    if (i > 0) rest = b_.CreateUDiv(rest, size);
+  }
+  Status done = emit_block(kernel_.body);
+  if (!done.is_ok()) fail(done);
 }
 
 Status TileEmitter::emit_block(const tile::Block& block) {
@@ -293,34 +300,43 @@ void TileEmitter::emit_report(const Instruction& instruction) {
   });
 }
 
+static void emit_signature(llvm::Function* function) {
+  function->addFnAttr(llvm::Attribute::NoUnwind);
+  for (unsigned i : {0u, 1u, 4u}) function->addParamAttr(i, llvm::Attribute::NoAlias);
+}
+
 Result<EmittedKernel> emit_kernel(const tile::Kernel& kernel, const TargetLimits& limits,
                                   const EmitOptions& options) {
   EmittedKernel out;
   out.module.context = std::make_shared<llvm::LLVMContext>();
   out.module.module = std::make_shared<llvm::Module>("kernel", *out.module.context);
+  out.entry = "kernel";
   llvm::Module& module = *out.module.module;
   if (!limits.triple.empty()) module.setTargetTriple(llvm::Triple(limits.triple));
   if (!limits.data_layout.empty()) module.setDataLayout(limits.data_layout);
   llvm::LLVMContext& llvm = *out.module.context;
   llvm::IRBuilder<> builder(llvm);
-  llvm::Type *pointer = builder.getPtrTy(), *integer = builder.getInt64Ty();
-  auto* signature =
-      llvm::FunctionType::get(builder.getVoidTy(), {pointer, pointer, integer, integer, pointer}, false);
-  out.entry = "kernel";
-  auto* function = llvm::Function::Create(signature, llvm::Function::ExternalLinkage, out.entry, module);
-  function->addFnAttr(llvm::Attribute::NoUnwind);
-  for (unsigned i : {0u, 1u, 4u}) function->addParamAttr(i, llvm::Attribute::NoAlias);
-  builder.SetInsertPoint(llvm::BasicBlock::Create(llvm, "entry", function));
   EmitPrecision precision = options.fast_precision    ? EmitPrecision::Fast
                             : options.fused_precision ? EmitPrecision::Fused
                                                       : EmitPrecision::Strict;
-  TileEmitter emitter(kernel, EmitContext{module, builder, limits, precision}, function);
-  TW_RETURN_IF_ERROR(emitter.emit());
+  EmitContext context{module, builder, limits, precision};
+  if (limits.kind == TargetKind::Simt) {
+    TW_RETURN_IF_ERROR(emit_block_kernel(kernel, context, &out));
+  } else {
+    llvm::Type *pointer = builder.getPtrTy(), *integer = builder.getInt64Ty();
+    auto* signature =
+        llvm::FunctionType::get(builder.getVoidTy(), {pointer, pointer, integer, integer, pointer}, false);
+    auto* function = llvm::Function::Create(signature, llvm::Function::ExternalLinkage, out.entry, module);
+    emit_signature(function);
+    builder.SetInsertPoint(llvm::BasicBlock::Create(llvm, "entry", function));
+    TileEmitter emitter(kernel, context, function);
+    TW_RETURN_IF_ERROR(emitter.emit());
+    out.scratch_bytes = emitter.scratch_bytes();
+  }
   std::string problem;
   llvm::raw_string_ostream stream(problem);
   if (llvm::verifyModule(module, &stream))
     return Status::internal(cat("kernel @", kernel.name, ": emitted IR is invalid: ", problem));
-  out.scratch_bytes = emitter.scratch_bytes();
   return out;
 }
 

@@ -1,4 +1,5 @@
-// TileEmitter: one tile program as one LLVM function for a CPU.
+// TileEmitter: one tile program as one LLVM function for a CPU; what BlockEmitter derives for blocks of
+// threads.
 //
 // Tiles are evaluated lazily, a point (16 lanes) at a time, inside the loops of whatever consumes them: a
 // store, a reduction, a scan, a dot or a loop carry.  Values that several of these need and that cost
@@ -29,6 +30,9 @@ struct Point {
   llvm::Value* mask = nullptr;  // lanes that exist (i1 vector); null: all
   bool inside = false;          // all affine accesses are known to be inside their buffers
   bool is_streaming = false;    // stores that may go around the caches are aligned for it
+  // Accesses of unit stride along the vector axis are aligned to it, and inside as a whole when their first
+  // lane is.
+  bool is_whole = false;
 };
 
 // A tile in scratch memory.
@@ -38,28 +42,37 @@ struct ScratchTile {
   bool is_padded = false;        // whole vectors along the axis of stride 1 may be read and written
 };
 
+// The op with which a store of that kind joins old and new elements.
+Op combine_op(tile::StoreKind kind);
+
 class TileEmitter {
  public:
   TileEmitter(const tile::Kernel& kernel, EmitContext context, llvm::Function* function);
-  Status emit();
+  virtual ~TileEmitter() = default;
+  virtual Status emit();
   int64_t scratch_bytes() const { return scratch_bytes_; }
 
- private:
+ protected:
   using Value = llvm::Value;
   using Body = std::function<void(Value*)>;
   using PointBody = std::function<void(const Point&)>;
 
   // ---- skeleton (tile_emitter.cpp) ----
+  // Symbols and params from arrays of scalars and of data pointers (the error word's last).
+  void bind_arguments(Value* buffers, Value* scalars);
+  void emit_instance(Value* instance);
+  // A data pointer as the chip wants to see it.
+  virtual Value* buffer_pointer(Value* data) { return data; }
   Status emit_block(const tile::Block& block);
-  Status emit_instruction(const tile::Instruction& instruction);
-  Status emit_for(const tile::Instruction& instruction);
-  Status emit_if(const tile::Instruction& instruction);
-  void emit_yield(const tile::Instruction& yield, const std::vector<ValueId>& params);
+  virtual Status emit_instruction(const tile::Instruction& instruction);
+  virtual Status emit_for(const tile::Instruction& instruction);
+  virtual Status emit_if(const tile::Instruction& instruction);
+  virtual void emit_yield(const tile::Instruction& yield, const std::vector<ValueId>& params);
   // Evaluates values into tiles; those of one shape in one loop.
-  void fill_tiles(const std::vector<ValueId>& values, const std::vector<ScratchTile>& targets);
+  virtual void fill_tiles(const std::vector<ValueId>& values, const std::vector<ScratchTile>& targets);
   bool reads_moved(ValueId value, const std::set<uint32_t>& params, bool moved) const;
   void emit_load_scalar(const tile::Instruction& instruction);
-  void emit_report(const tile::Instruction& instruction);
+  virtual void emit_report(const tile::Instruction& instruction);
   Value* dim(const Dim& value);
   Value* atom(const Dim::Atom& atom);
   Value* i64(int64_t value) { return b_.getInt64(static_cast<uint64_t>(value)); }
@@ -88,8 +101,8 @@ class TileEmitter {
   // The same from a given point on: axes of size 1 in `shape` stay where they are.
   void for_points_at(const Point& origin, const std::vector<int64_t>& shape, int vector_axis,
                      const Limits& limits, const Reads& reads, const PointBody& body);
-  void for_groups_at(const Point& origin, const std::vector<int64_t>& shape, int vector_axis,
-                     const Limits& limits, const Reads& reads, int unroll, const GroupBody& body);
+  virtual void for_groups_at(const Point& origin, const std::vector<int64_t>& shape, int vector_axis,
+                             const Limits& limits, const Reads& reads, int unroll, const GroupBody& body);
   // The body at one point, with and without checks where that is decided at run time.
   void run_point(const Reads& reads, const Point& point, const PointBody& body);
   void branch(Value* condition, const std::function<void()>& yes, const std::function<void()>& no);
@@ -118,10 +131,10 @@ class TileEmitter {
   Value* splat(Value* value, unsigned lanes);
   Value* lane_iota(unsigned lanes);
   ScratchTile new_scratch(const tile::TileType& type);
-  Value* new_scratch_bytes(int64_t bytes);
+  virtual Value* new_scratch_bytes(int64_t bytes);
   static std::vector<int64_t> dense_strides(const std::vector<int64_t>& shape);
   void write_scratch(const ScratchTile& tile, ValueId value, const Point& point, Value* data);
-  void write_scratch_as(const ScratchTile& tile, DType dtype, const Point& point, Value* data);
+  virtual void write_scratch_as(const ScratchTile& tile, DType dtype, const Point& point, Value* data);
 
   // ---- memory (tile_memory.cpp) ----
   struct ParamInfo {
@@ -134,20 +147,21 @@ class TileEmitter {
     int64_t unit = 0;               // 1, 0 (does not move), or other
     Value* lane_offsets = nullptr;  // i64 vector when unit is neither
     Value* inside = nullptr;        // i1 or i1 vector; null: proven
+    bool is_aligned = false;        // of unit 1: the lanes are a whole vector in memory
   };
   Address address(const tile::Access& access, const Point& point, bool proven);
   bool proven_inside(const tile::Access& access, const std::vector<int64_t>& shape) const;
   // Proven, given where the loops around the point end.
   bool proven_at(const tile::Access& access, const std::vector<int64_t>& shape, const Point& point) const;
   // `scope`: the param, or the number of params for scratch.  `proven`: no lane is outside.
-  Value* load_from(Value* base, DType dtype, int scope, const Address& address, const Point& point,
-                   const tile::Literal& outside, bool proven);
+  virtual Value* load_from(Value* base, DType dtype, int scope, const Address& address, const Point& point,
+                           const tile::Literal& outside, bool proven);
   Value* load_elements(int param, const Address& address, const Point& point, const tile::Literal& outside);
-  void store_elements(int param, const Address& address, const Point& point, Value* value,
-                      tile::StoreKind kind, bool is_streaming = false);
+  virtual void store_elements(int param, const Address& address, const Point& point, Value* value,
+                              tile::StoreKind kind, bool is_streaming = false);
   void emit_store(const tile::Instruction& store, const Point& point, Value* value);
   Value* streaming_condition(const TileStep& step, int vector_axis);
-  void emit_ordered_store(const tile::Instruction& store);
+  virtual void emit_ordered_store(const tile::Instruction& store);
   Value* element_pointer(Value* base, DType dtype, Value* offset);
   Value* literal(const tile::Literal& value, DType dtype);
   // True where every lane of the point is inside all accesses that are not proven (null: always).
@@ -156,12 +170,12 @@ class TileEmitter {
                   std::set<std::vector<const void*>>& seen);
   void add_access_inside(const tile::Access& access, const std::vector<int64_t>& shape, const Point& point,
                          Value*& inside);
-  Value* safe_pointer();
+  virtual Value* safe_pointer();
   void tag_param(llvm::Instruction* access, int scope);
 
   // ---- steps (tile_step.cpp) ----
   struct StepState;
-  void emit_step(const TileStep& step);
+  virtual void emit_step(const TileStep& step);
   int choose_vector_axis(const TileStep& step);
   int choose_unroll(const TileStep& step, int vector_axis) const;
   void visit_loads(ValueId value, const Point& probe,
@@ -178,8 +192,8 @@ class TileEmitter {
   Limits limit_values(const std::map<int, Dim>& limits, const std::vector<int64_t>& shape);
 
   // ---- reductions (tile_reduce.cpp) ----
-  void emit_reduce(const tile::Instruction& instruction);
-  void emit_scan(const tile::Instruction& instruction);
+  virtual void emit_reduce(const tile::Instruction& instruction);
+  virtual void emit_scan(const tile::Instruction& instruction);
   std::vector<Value*> combine(const tile::Instruction& instruction, const std::vector<Value*>& left,
                               const std::vector<Value*>& right);
   // Folds the lanes of each accumulator in a fixed tree.
@@ -193,7 +207,7 @@ class TileEmitter {
   Value* identity(tile::Combine combine, DType dtype);
 
   // ---- contractions (tile_dot.cpp) ----
-  void emit_dot(const tile::Instruction& instruction);
+  virtual void emit_dot(const tile::Instruction& instruction);
   // A tile where it lies, in a buffer or in scratch.
   struct TileView {
     DType dtype = DType::F32;
@@ -227,6 +241,7 @@ class TileEmitter {
   std::map<std::vector<const void*>, Value*> memo_;  // values at points, inside one body
   std::map<Value*, Dim> index_limits_;               // of loop indices: where their loops end
   std::map<uint32_t, Value*> bound_;                 // block params of custom combines
+  std::set<const tile::Access*> whole_accesses_;     // those that Point::is_whole is about
   llvm::MDNode* scope_domain_ = nullptr;
   std::vector<llvm::MDNode*> scopes_, other_scopes_;
 };

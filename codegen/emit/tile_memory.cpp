@@ -50,6 +50,7 @@ bool TileEmitter::proven_at(const tile::Access& access, const std::vector<int64_
 
 TileEmitter::Address TileEmitter::address(const tile::Access& access, const Point& point, bool proven) {
   const ParamInfo& param = params_[access.param];
+  const bool is_whole = point.is_whole && whole_accesses_.count(&access);
   Address out;
   out.offset = i64(0);
   Value* lane_step = nullptr;  // elements a lane, from affine parts
@@ -79,6 +80,7 @@ TileEmitter::Address TileEmitter::address(const tile::Access& access, const Poin
       at.lanes = point.lanes;
       at.mask = point.mask;
       at.inside = point.inside;
+      at.is_whole = point.is_whole;
       at.axis = point.axis;
       at.vector_axis = point.vector_axis;
       Value* tile_index = eval(index.tile, at);
@@ -107,9 +109,10 @@ TileEmitter::Address TileEmitter::address(const tile::Access& access, const Poin
     bool checked = proven || (point.inside && !index.tile.is_valid());
     if (checked) continue;
     Value* at = first;
-    if (lanes_coefficient != 0 || gathered) {
+    const bool by_lane = lanes_coefficient != 0 && !is_whole;
+    if (by_lane || gathered) {
       at = splat(first, point.lanes);
-      if (lanes_coefficient != 0) {
+      if (by_lane) {
         at = b_.CreateAdd(at,
                           b_.CreateMul(lane_iota(point.lanes), splat(i64(lanes_coefficient), point.lanes)));
       }
@@ -121,6 +124,7 @@ TileEmitter::Address TileEmitter::address(const tile::Access& access, const Poin
   if (!lane_step && !lane_part) return out;
   if (!lane_part && constant_step && step == 1) {
     out.unit = 1;
+    out.is_aligned = is_whole;
     return out;
   }
   if (!lane_part && constant_step && step == 0) return out;
@@ -326,7 +330,6 @@ TileEmitter::SafeRange TileEmitter::safe_range(const Reads& reads, const Point& 
 // ---- stores
 // ---------------------------------------------------------------------------------------------------------------
 
-namespace {
 Op combine_op(tile::StoreKind kind) {
   switch (kind) {
     case tile::StoreKind::Set: return Op::Add;
@@ -337,7 +340,6 @@ Op combine_op(tile::StoreKind kind) {
   }
   return Op::Add;
 }
-}  // namespace
 
 void TileEmitter::store_elements(int param, const Address& at, const Point& point, Value* value,
                                  tile::StoreKind kind, bool is_streaming) {

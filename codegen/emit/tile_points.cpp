@@ -188,6 +188,7 @@ Point TileEmitter::operand_point(const Instruction& instruction, ValueId operand
   out.lanes = point.lanes;
   out.mask = point.mask;
   out.inside = point.inside;
+  out.is_whole = point.is_whole;
   out.axis.assign(shape.size(), b_.getInt64(0));
   auto take = [&](size_t axis, size_t from) {
     if (shape[axis] == 1) return;
@@ -307,6 +308,7 @@ llvm::Value* TileEmitter::read_scratch_as(const ScratchTile& tile, DType dtype, 
   Address at;
   at.offset = offset;
   at.unit = point.vector_axis >= 0 ? tile.strides[point.vector_axis] : 0;
+  at.is_aligned = point.is_whole;
   if (at.unit > 1) {
     at.lane_offsets = b_.CreateAdd(splat(offset, point.lanes),
                                    b_.CreateMul(lane_iota(point.lanes), splat(i64(at.unit), point.lanes)));

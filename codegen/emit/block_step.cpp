@@ -1,0 +1,93 @@
+// Steps: stores, kept values and reductions of one shape, evaluated together by the threads of a block.
+#include "codegen/emit/block_emitter.h"
+
+namespace tilewright {
+
+using tile::Instruction;
+using tile::Opcode;
+
+void BlockEmitter::emit_step(const TileStep& step) {
+  const int vector_axis = choose_vector_axis(step);
+  Reads reads;
+  Resources read, written;
+  std::vector<ScratchTile> kept(step.roots.size());
+  std::vector<Fold> folds;
+  std::vector<int> fold_of(step.roots.size(), -1);
+  for (size_t i = 0; i < step.roots.size(); ++i) {
+    const TileRoot& root = step.roots[i];
+    const Instruction& instruction = *root.instruction;
+    reads.values.push_back(root.value);
+    if (root.is_kept) {
+      add_definition_reads(instruction, read);
+      kept[i] = new_scratch(type(root.value));
+      written.insert(kept[i].data);
+      continue;
+    }
+    add_reads(root.value, read);
+    if (instruction.opcode == Opcode::Store) {
+      reads.stores.push_back(&instruction);
+      add_param(instruction.access.param, written);
+      continue;
+    }
+    fold_of[i] = static_cast<int>(folds.size());
+    Fold fold;
+    fold.instruction = &instruction;
+    fold.results = {new_scratch(type(instruction.results[0]))};
+    written.insert(fold.results[0].data);
+    folds.push_back(std::move(fold));
+  }
+  synchronize(read, written);
+  Limits limits = limit_values(step.limits, step.shape);
+  // Every root at a point: first all values, then what is written.
+  auto visit = [&](const Point& point) {
+    std::vector<Value*> values;
+    for (const TileRoot& root : step.roots) values.push_back(eval(root.value, point));
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (step.roots[i].is_kept) write_scratch(kept[i], step.roots[i].value, point, values[i]);
+      if (fold_of[i] >= 0) accumulate(folds[static_cast<size_t>(fold_of[i])], {values[i]});
+    }
+    for (size_t i = 0; i < values.size(); ++i) {
+      const TileRoot& root = step.roots[i];
+      if (!root.is_kept && fold_of[i] < 0) emit_store(*root.instruction, point, values[i]);
+    }
+  };
+  if (folds.empty()) {
+    Point origin;
+    origin.axis.assign(step.shape.size(), i64(0));
+    for_groups_at(origin, step.shape, vector_axis, limits, reads, 1,
+                  [&](const std::vector<Point>& group) { visit(group[0]); });
+  } else {
+    emit_folds(step.shape, step.reduced, vector_axis, limits, reads, folds, visit);
+  }
+  for (size_t i = 0; i < step.roots.size(); ++i) {
+    const uint32_t result =
+        step.roots[i].is_kept || fold_of[i] >= 0 ? step.roots[i].instruction->results[0].index : 0;
+    if (step.roots[i].is_kept) scratch_tiles_[result] = kept[i];
+    if (fold_of[i] >= 0) scratch_tiles_[result] = folds[static_cast<size_t>(fold_of[i])].results[0];
+  }
+}
+
+void BlockEmitter::emit_reduce(const Instruction& instruction) {
+  const std::vector<int64_t>& shape = type(instruction.operands[0]).shape;
+  Reads reads{instruction.operands, {}};
+  Resources read, written;
+  for (ValueId operand : instruction.operands) add_reads(operand, read);
+  std::vector<Fold> folds(1);
+  folds[0].instruction = &instruction;
+  for (ValueId result : instruction.results) {
+    folds[0].results.push_back(new_scratch(type(result)));
+    written.insert(folds[0].results.back().data);
+  }
+  synchronize(read, written);
+  emit_folds(shape, instruction.axes, last_axis(shape), axis_limits(instruction), reads, folds,
+             [&](const Point& point) {
+               std::vector<Value*> values;
+               for (ValueId operand : instruction.operands) values.push_back(eval(operand, point));
+               accumulate(folds[0], values);
+             });
+  for (size_t i = 0; i < instruction.results.size(); ++i) {
+    scratch_tiles_[instruction.results[i].index] = folds[0].results[i];
+  }
+}
+
+}  // namespace tilewright
