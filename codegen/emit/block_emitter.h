@@ -22,6 +22,7 @@ class BlockEmitter final : public TileEmitter {
   int64_t global_scratch_bytes() const { return global_bytes_; }
 
  private:
+  friend class BlockProduct;
   // What a step reads or writes: scratch memory by its address, buffers by their params.
   using Resources = std::set<const void*>;
 

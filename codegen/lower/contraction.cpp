@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "codegen/lower/epilogue.h"
+#include "codegen/lower/product_block.h"
 #include "ir/accumulation.h"
 #include "ir/inference.h"
 
@@ -13,14 +14,6 @@ using tile::Stage;
 using tile::TileType;
 
 namespace {
-
-constexpr int64_t kBlockRows = 192;  // of the output block of an instance
-constexpr int64_t kBlockColumns = 256;
-constexpr int64_t kBlockDepth = 256;  // contracted elements a step
-constexpr int64_t kMinBlockRows = 48;
-constexpr int64_t kMinBlockColumns = 64;
-constexpr int64_t kWantedInstances =
-    16;  // blocks shrink until there are as many, whatever the number of threads
 
 // Operand dims of one kind that lie next to each other, as one merged dim.
 struct Run {
@@ -108,11 +101,11 @@ class Contraction {
 
   // Grid, loop and dot; answers the accumulated [rows, columns] tile.
   ValueId emit_product() {
-    choose_block();
-    make_grid();
     DType in = graph_.type(node_.operands[0]).dtype;
     DType accumulate = accumulate_type_of(AttributeReader(node_.op, node_.attributes), product_type(in),
                                           graph_.type(node_.results[0]).dtype);
+    choose_block(product_block(builder_.limits(), in, accumulate));
+    make_grid();
     ValueId acc = kernel_.integer(0, TileType{accumulate, {rows_, columns_}});
     std::vector<Dim> at(contract_.size());
     for (size_t i = 0; i < contract_.size(); ++i) {
@@ -206,29 +199,29 @@ class Contraction {
     return std::min(block, (each + multiple - 1) / multiple * multiple);
   }
 
-  void choose_block() {
+  void choose_block(const ProductBlock& block) {
     Dim m = row_size(), n = column_size();
     int64_t outer = 1;
     for (const Run& run : batch_) outer *= hint(run.size);
     for (const Run& run : free_lhs_) outer *= &run == &free_lhs_[row_run_] ? 1 : hint(run.size);
     for (const Run& run : free_rhs_) outer *= &run == &free_rhs_[column_run_] ? 1 : hint(run.size);
-    int64_t rows = kBlockRows, columns = kBlockColumns;
-    auto blocks = [&](const Dim& size, int64_t block) { return (hint(size) + block - 1) / block; };
-    while (outer * blocks(m, rows) * blocks(n, columns) < kWantedInstances) {
-      if (rows > kMinBlockRows && hint(m) > kMinBlockRows && (rows >= columns || hint(n) <= columns)) {
+    int64_t rows = block.rows, columns = block.columns;
+    auto blocks = [&](const Dim& size, int64_t each) { return (hint(size) + each - 1) / each; };
+    while (outer * blocks(m, rows) * blocks(n, columns) < block.wanted_instances) {
+      if (rows > block.min_rows && hint(m) > block.min_rows && (rows >= columns || hint(n) <= columns)) {
         rows /= 2;
-      } else if (columns > kMinBlockColumns && hint(n) > kMinBlockColumns) {
+      } else if (columns > block.min_columns && hint(n) > block.min_columns) {
         columns /= 2;
-      } else if (rows > kMinBlockRows && hint(m) > kMinBlockRows) {
+      } else if (rows > block.min_rows && hint(m) > block.min_rows) {
         rows /= 2;
       } else {
         break;
       }
     }
-    rows_ = clip(m, hint(m), even(m, rows, 12));
-    columns_ = clip(n, hint(n), even(n, columns, 32));
+    rows_ = clip(m, hint(m), even(m, rows, block.row_multiple));
+    columns_ = clip(n, hint(n), even(n, columns, block.column_multiple));
     const Dim& k = contract_.back().size;
-    depth_ = clip(k, hint(k), even(k, kBlockDepth, 8));
+    depth_ = clip(k, hint(k), even(k, block.depth, block.depth_multiple));
   }
 
   void make_grid() {

@@ -122,5 +122,21 @@ TEST(Product, Types) {
   }
 }
 
+// Tiles of the sizes that blocks of threads take; ends that no tile divides; rows that are not aligned.
+TEST(Product, Blocks) {
+  for (int layout = 0; layout < 4; ++layout) {
+    bool lhs = (layout & 1) != 0, rhs = (layout & 2) != 0;
+    for (DType in : {DType::BF16, DType::F16}) {
+      check({130, 264, 136, 128, 256, 64, lhs, rhs, in, DType::F32, false}, 1e-4);
+      check({100, 72, 200, 64, 64, 64, lhs, rhs, in, DType::F32, true}, 1e-4);
+    }
+    check({65, 129, 127, 64, 128, 32, lhs, rhs, DType::BF16, DType::F32, true}, 1e-4);
+    check({1, 64, 256, 1, 64, 64, lhs, rhs, DType::BF16, DType::F32, false}, 1e-4);
+    check({17, 1, 96, 17, 1, 32, lhs, rhs, DType::BF16, DType::F32, false}, 1e-4);
+    check({130, 132, 36, 128, 128, 32, lhs, rhs, DType::F32, DType::F32, false}, 1e-5);
+    check({66, 70, 40, 64, 64, 16, lhs, rhs, DType::F64, DType::F64, true}, 1e-12);
+  }
+}
+
 }  // namespace
 }  // namespace tilewright

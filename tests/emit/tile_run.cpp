@@ -1,6 +1,7 @@
 // Random buffers, compilation and comparison of tile kernels.
 #include "tests/emit/tile_run.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -89,6 +90,9 @@ Result<CompiledTile> compile_tile(const Target& target, const tile::Kernel& kern
   out.emit_seconds = seconds_since(start);
   EmittedKernel code = std::move(emitted).value();
   out.scratch_bytes = code.scratch_bytes;
+  out.threads_per_block = code.threads_per_block;
+  out.shared_bytes = code.shared_bytes;
+  out.entry = code.entry;
   CompileOptions options;
   options.ir_passes = lean ? IrPasses::Lean : IrPasses::None;
   std::string assembly, llvm;
@@ -113,10 +117,71 @@ Result<CompiledTile> compile_tile(const Target& target, const tile::Kernel& kern
   return out;
 }
 
-void run_compiled(const CompiledTile& code, TileRun& run) {
+namespace {
+
+// Memory of a target, given back at the end.
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(const Target& target) : target_(target) {}
+  ~DeviceMemory() {
+    for (void* memory : owned_) target_.free(memory);
+  }
+  Result<void*> allocate(size_t bytes) {
+    TW_ASSIGN_OR_RETURN(void* memory, target_.allocate(std::max<size_t>(bytes, 1), 64));
+    owned_.push_back(memory);
+    return memory;
+  }
+
+ private:
+  const Target& target_;
+  std::vector<void*> owned_;
+};
+
+// Without the guard of the host's buffers: the device's memory has its own.
+size_t device_bytes(const std::vector<unsigned char>& buffer) {
+  return buffer.size() >= kGuard ? buffer.size() - kGuard : buffer.size();
+}
+
+Status run_blocks(const Target& target, const CompiledTile& code, TileRun& run) {
+  DeviceMemory memory(target);
+  std::vector<void*> buffers;
+  for (std::vector<unsigned char>& buffer : run.buffers) {
+    TW_ASSIGN_OR_RETURN(void* device, memory.allocate(device_bytes(buffer)));
+    TW_RETURN_IF_ERROR(
+        target.copy(device, buffer.data(), device_bytes(buffer), CopyKind::HostToDevice, nullptr));
+    buffers.push_back(device);
+  }
+  LaunchRequest request;
+  request.entry = reinterpret_cast<void*>(code.function);
+  request.name = "test";
+  request.buffers = buffers;
+  request.scalars = run.scalars;
+  request.grid = run.instances;
+  request.blocks = std::max<int64_t>(1, (run.instances + 1) / 2);  // blocks walk over more than one instance
+  request.threads_per_block = code.threads_per_block;
+  request.shared_bytes = code.shared_bytes;
+  if (code.scratch_bytes > 0) {
+    TW_ASSIGN_OR_RETURN(request.scratch,
+                        memory.allocate(static_cast<size_t>(code.scratch_bytes * request.blocks)));
+  }
+  TW_RETURN_IF_ERROR(target.launch(request));
+  TW_RETURN_IF_ERROR(target.synchronize(nullptr));
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    std::vector<unsigned char>& buffer = run.buffers[i];
+    TW_RETURN_IF_ERROR(
+        target.copy(buffer.data(), buffers[i], device_bytes(buffer), CopyKind::DeviceToHost, nullptr));
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+Status run_compiled(const Target& target, const CompiledTile& code, TileRun& run) {
+  if (code.threads_per_block > 0) return run_blocks(target, code, run);
   std::unique_ptr<void, decltype(&std::free)> scratch(
       std::aligned_alloc(64, static_cast<size_t>((code.scratch_bytes + 127) / 64 * 64)), &std::free);
   code.function(run.pointers().data(), run.scalars.data(), 0, run.instances, scratch.get());
+  return Status::ok();
 }
 
 Difference compare_runs(const tile::Kernel& kernel, const TileRun& got, const TileRun& want) {
@@ -154,11 +219,16 @@ std::string check_tile(const tile::Kernel& kernel, const std::map<std::string, i
   std::vector<void*> pointers = want.pointers();
   Status interpreted = tile::interpret(kernel, pointers, want.scalars, 0, want.instances);
   if (!interpreted.is_ok()) return interpreted.to_string();
-  for (const std::shared_ptr<Target>& target : runnable_targets()) {
+  std::vector<std::shared_ptr<Target>> targets = runnable_targets();
+  Result<std::shared_ptr<Target>> simulated = create_target("simt");
+  if (!simulated.is_ok()) return simulated.status().to_string();
+  if ((*simulated)->info().is_runnable()) targets.push_back(*simulated);
+  for (const std::shared_ptr<Target>& target : targets) {
     TileRun got = *start;
     Result<CompiledTile> code = compile_tile(*target, kernel);
     if (!code.is_ok()) return cat(target->info().name, ": ", code.status().to_string());
-    run_compiled(*code, got);
+    Status ran = run_compiled(*target, *code, got);
+    if (!ran.is_ok()) return cat(target->info().name, ": ", ran.to_string());
     Difference difference = compare_runs(kernel, got, want);
     if (!(difference.error <= tolerance)) {
       return cat(target->info().name, ": off by ", difference.error, " at ", difference.where);

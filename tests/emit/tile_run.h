@@ -25,11 +25,14 @@ Result<TileRun> prepare_run(const tile::Kernel& kernel, const std::map<std::stri
 struct CompiledTile {
   std::shared_ptr<const LoadedCode> code;
   KernelFunction function = nullptr;
+  std::string entry;
   int64_t scratch_bytes = 0;
+  int32_t threads_per_block = 0;  // 0: host-callable
+  int64_t shared_bytes = 0;
   double emit_seconds = 0, compile_seconds = 0;
 };
 Result<CompiledTile> compile_tile(const Target& target, const tile::Kernel& kernel, bool lean = true);
-void run_compiled(const CompiledTile& code, TileRun& run);
+Status run_compiled(const Target& target, const CompiledTile& code, TileRun& run);
 
 // Largest difference of written buffers, relative to 1 + |want|, and where.
 struct Difference {
@@ -38,7 +41,8 @@ struct Difference {
 };
 Difference compare_runs(const tile::Kernel& kernel, const TileRun& got, const TileRun& want);
 
-// Interprets, compiles for every runnable target, compares; answers what is wrong, or nothing.
+// Interprets, compiles for every runnable target and for simulated blocks of threads, compares; answers what
+// is wrong, or nothing.
 std::string check_tile(const tile::Kernel& kernel, const std::map<std::string, int64_t>& symbols,
                        double tolerance, int64_t integers = 8);
 

@@ -1,0 +1,85 @@
+// BlockProduct: a matrix product by all threads of a block, operands staged in shared memory, sums in
+// registers.
+//
+// Warps multiply by tensor instructions where operands are 16-bit floats and sums f32; else each thread
+// multiplies sums of its own.  In a loop over the depth, operands of later steps are on their way while one
+// is multiplied.
+#pragma once
+
+#include "codegen/emit/block_emitter.h"
+#include "codegen/emit/block_layout.h"
+
+namespace tilewright {
+
+class BlockProduct {
+ public:
+  BlockProduct(BlockEmitter& emitter, const tile::Instruction& dot);
+
+  // Whether the dot is a product of this kind and fits; `loop`: the innermost loop around it, or null.
+  bool plan(const tile::Instruction* loop);
+  // The dot on its own.
+  ScratchTile emit();
+  // Loops around nothing but the dot.
+  ScratchTile emit_loops(const tile::Instruction& outermost);
+
+ private:
+  using Value = llvm::Value;
+  using Sums = std::vector<Value*>;
+  // One side of the product.
+  struct Operand {
+    ValueId value;
+    int free_axis = 0, depth_axis = 1;
+    StagedTile tile;
+    int64_t offset = 0;  // in a slot
+    bool is_evaluated = false;
+    // Warps: where this lane reads, as base + table[i] + constant; see prepare_lanes().
+    Value* base = nullptr;
+    std::vector<Value*> table;
+  };
+
+  int contiguous_axis(ValueId value) const;
+  void plan_operand(Operand& operand, ValueId value, int64_t depth_axis, int64_t free, int64_t group);
+  bool has_padding(const Operand& operand) const;
+
+  // ---- staging ----
+  void stage(const Operand& operand, Value* slot);
+  void stage_view(const Operand& operand, const BlockEmitter::TileView& view, Value* to);
+  void copy_chunks(const Operand& operand, const BlockEmitter::TileView& view, Value* to);
+  void gather_chunks(const Operand& operand, const BlockEmitter::TileView& view, Value* to);
+  void stage_evaluated(const Operand& operand, Value* to);
+  void clear_padding();
+  Value* chunk_offset(const StagedTile& tile, Value* row, Value* chunk);
+
+  // ---- sums ----
+  void prepare();
+  void prepare_lanes(Operand& operand, Value* warp_base, bool is_lhs);
+  // Calls the body for each run of neighbouring sums of this thread: where it is, its registers.
+  void for_sums(const std::function<void(Value* row, Value* column, size_t first, unsigned count)>& body);
+  Sums start(ValueId acc);
+  Sums emit_nest(const tile::Instruction& loop, const Sums& sums);
+  Sums pipeline(const tile::Instruction& loop, const Sums& sums);
+  Sums multiply(Value* slot, const Sums& sums);
+  Sums multiply_by_warps(Value* slot, const Sums& sums);
+  Sums multiply_by_threads(Value* slot, const Sums& sums);
+  std::vector<Value*> read_share(const Operand& operand, Value* slot, Value* thread, int64_t threads,
+                                 int64_t each, int64_t group, Value* step);
+  ScratchTile finish(const Sums& sums);
+
+  Value* i32(int64_t value) { return b_.getInt32(static_cast<uint32_t>(value)); }
+  Value* at(Value* base, Value* offset);
+  Value* at(Value* base, int64_t offset);
+
+  BlockEmitter& e_;
+  llvm::IRBuilder<>& b_;
+  const tile::Instruction& dot_;
+  DType dtype_ = DType::F32;  // of the sums
+  SumLayout layout_;
+  Operand lhs_, rhs_;
+  int64_t depth_ = 1, depth_step_ = 1;  // padded; multiplied at once
+  int64_t slot_bytes_ = 0, slots_ = 1, sums_stride_ = 1;
+  Value* region_ = nullptr;                             // the slots, then the sums
+  Value *part_row_ = nullptr, *part_column_ = nullptr;  // of the grid of warps or threads
+  Value* is_active_ = nullptr;                          // null: always
+};
+
+}  // namespace tilewright
