@@ -14,7 +14,7 @@ namespace tilewright {
 
 namespace {
 
-constexpr uint64_t kImageFormat = 2;
+constexpr uint64_t kImageFormat = 3;
 constexpr uint64_t kMaxCount = uint64_t{1} << 24;  // more launches or kernels than this is a torn file
 constexpr int kMaxNesting = 64;
 
@@ -194,7 +194,9 @@ void read_kernel(Reader& in, Image& image) {
   artifact.entry = in.text();
   artifact.object = in.text();
   artifact.scratch_bytes = in.number();
-  artifact.threads_per_block = static_cast<int32_t>(in.number());
+  const int64_t threads = in.number();
+  artifact.threads_per_block = static_cast<int32_t>(threads);
+  if (threads != artifact.threads_per_block || threads < 0) in.fail();
   artifact.shared_bytes = in.number();
   image.program.kernels.push_back(std::move(entry));
   image.kernels.push_back(std::move(artifact));

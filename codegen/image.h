@@ -11,11 +11,11 @@ namespace tilewright {
 
 // What a compiled kernel needs to be loaded again.
 struct KernelArtifact {
-  Hash128 key;                    // the kernel key
-  std::string entry;              // symbol of the entry point
-  std::string object;             // bytes for Target::load; empty: the kernel was not compiled
-  int64_t scratch_bytes = 0;      // a worker, or a block
-  int32_t threads_per_block = 0;  // 0: host-callable
+  Hash128 key;                // the kernel key
+  std::string entry;          // symbol of the entry point
+  std::string object;         // bytes for Target::load; empty: the kernel was not compiled
+  int64_t scratch_bytes = 0;  // a worker or a block
+  int32_t threads_per_block = 0;
   int64_t shared_bytes = 0;
 };
 

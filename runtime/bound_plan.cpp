@@ -20,8 +20,8 @@ Result<int64_t> evaluate(const Dim& dim, const Bindings& bindings, std::string_v
 
 class Binder {
  public:
-  Binder(const Program& program, Memory& memory, BoundPlan& plan)
-      : program_(program), memory_(memory), plan_(plan) {}
+  Binder(const Program& program, Memory& memory, Device* device, BoundPlan& plan)
+      : program_(program), memory_(memory), device_(device), plan_(plan) {}
 
   Status bind_buffers() {
     for (const Buffer& buffer : program_.buffers) {
@@ -46,6 +46,13 @@ class Binder {
     plan_.constants.push_back(nullptr);
     if (buffer.kind != BufferKind::Constant) return Status::ok();
     TW_ASSERT(buffer.constant != nullptr);
+    if (device_) {
+      TW_ASSERT(buffer.constant->splat || buffer.constant->bytes >= bytes);
+      TW_ASSIGN_OR_RETURN(std::shared_ptr<const Block> block, device_->constant(buffer.constant, bytes));
+      plan_.constants.back() = block->data();
+      plan_.uploaded.push_back(std::move(block));
+      return Status::ok();
+    }
     if (!buffer.constant->splat) {
       TW_ASSERT(buffer.constant->bytes >= bytes);
       plan_.constants.back() = const_cast<void*>(buffer.constant->data);
@@ -153,16 +160,17 @@ class Binder {
 
   const Program& program_;
   Memory& memory_;
+  Device* const device_;
   BoundPlan& plan_;
 };
 
 }  // namespace
 
 Result<std::shared_ptr<const BoundPlan>> bind_program(const Program& program, const Lifetimes& lifetimes,
-                                                      BoundSizes sizes, Memory& memory) {
+                                                      BoundSizes sizes, Memory& memory, Device* device) {
   auto plan = std::make_shared<BoundPlan>();
   plan->sizes = std::move(sizes);
-  Binder binder(program, memory, *plan);
+  Binder binder(program, memory, device, *plan);
   TW_RETURN_IF_ERROR(binder.bind_buffers());
   for (const Launch& launch : program.launches) {
     TW_ASSIGN_OR_RETURN(BoundLaunch bound, binder.bind_launch(launch));

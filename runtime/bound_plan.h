@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/boundary.h"
+#include "runtime/device.h"
 #include "runtime/memory.h"
 #include "runtime/memory_plan.h"
 
@@ -28,13 +29,15 @@ struct BoundPlan {
   std::vector<int64_t> buffer_bytes;
   std::vector<std::vector<int64_t>> buffer_sizes;
   ArenaPlan arena;
-  std::vector<Block> filled;     // splat constants
-  std::vector<void*> constants;  // one a buffer; null where it is none
+  std::vector<Block> filled;                           // splat constants
+  std::vector<std::shared_ptr<const Block>> uploaded;  // constants on the device
+  std::vector<void*> constants;                        // one a buffer; null where it is none
   std::vector<BoundLaunch> launches;
   int64_t max_arguments = 0;  // pointers of the largest kernel launch
 };
 
+// `device`: where the program's buffers lie; null: on the host.
 Result<std::shared_ptr<const BoundPlan>> bind_program(const Program& program, const Lifetimes& lifetimes,
-                                                      BoundSizes sizes, Memory& memory);
+                                                      BoundSizes sizes, Memory& memory, Device* device);
 
 }  // namespace tilewright

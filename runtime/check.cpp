@@ -7,10 +7,16 @@
 
 namespace tilewright {
 
-std::vector<OwnedTensor> copy_inputs(std::span<const TensorView* const> inputs) {
+Result<std::vector<OwnedTensor>> copy_inputs(std::span<const TensorView* const> inputs, const Device* device,
+                                             void* stream) {
   std::vector<OwnedTensor> copies;
   for (const TensorView* input : inputs) {
     TensorRef from = input->ref();
+    if (input->on_device) {
+      TW_ASSIGN_OR_RETURN(OwnedTensor copy, device->fetch(from, stream));
+      copies.push_back(std::move(copy));
+      continue;
+    }
     copies.push_back(allocate_tensor(from.dtype, from.sizes));
     if (from.elements() > 0) copy_strided(from, copies.back().ref);
   }

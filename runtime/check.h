@@ -9,7 +9,8 @@
 namespace tilewright {
 
 // Dense copies of the inputs, taken before a run that may overwrite them.
-std::vector<OwnedTensor> copy_inputs(std::span<const TensorView* const> inputs);
+Result<std::vector<OwnedTensor>> copy_inputs(std::span<const TensorView* const> inputs, const Device* device,
+                                             void* stream);
 
 // The first output and element that differs beyond the declared tolerances, as a status that names the
 // kernel; ok when all agree.  `found`: the outputs of the compiled run.

@@ -152,8 +152,7 @@ Result<std::shared_ptr<Executable>> compile_here(const std::shared_ptr<Session>&
   CompileRecord record;
   record.precision = flags.text(Flag::precision);
   session->counters().graphs_compiled += 1;
-  const bool callable = session->target().info().is_host_callable() && session->target().info().is_runnable();
-  if (flags.is(Flag::mode, "eager") || !callable)
+  if (flags.is(Flag::mode, "eager") || !session->target().info().is_runnable())
     return compile_eagerly(session, std::move(graph), std::move(record));
   record.mode = "sync";
   record.check = flags.boolean(Flag::check);
@@ -185,7 +184,7 @@ Result<std::shared_ptr<Executable>> compile_here(const std::shared_ptr<Session>&
   TW_RETURN_IF_ERROR(judge_fallbacks(graph, program, flags));
   session->counters().fallback_nodes += static_cast<int64_t>(program.fallbacks.size());
   const bool complete = std::all_of(built.loaded.begin(), built.loaded.end(),
-                                    [](const LoadedKernel& kernel) { return kernel.function != nullptr; });
+                                    [](const LoadedKernel& kernel) { return kernel.entry != nullptr; });
   if (cacheable && complete && session->cache()) {
     Image image{program, built.artifacts, {}};
     Result<std::string> bytes = serialize_image(image, graph);

@@ -128,9 +128,10 @@ Status Executable::bind_frozen(int input, const TensorView& tensor, std::shared_
   frozen->sizes.assign(tensor.sizes, tensor.sizes + tensor.rank);
   frozen->strides = tensor.strides ? std::vector<int64_t>(tensor.strides, tensor.strides + tensor.rank)
                                    : TensorRef::dense_strides(frozen->sizes);
-  frozen->view =
-      TensorView{tensor.dtype, tensor.rank, frozen->sizes.data(), frozen->strides.data(), tensor.data};
+  frozen->view = TensorView{tensor.dtype,           tensor.rank, frozen->sizes.data(),
+                            frozen->strides.data(), tensor.data, tensor.on_device};
   frozen->owner = std::move(owner);
+  if (runs_on_device() && !tensor.on_device) TW_RETURN_IF_ERROR(upload_frozen(*frozen));
   std::lock_guard lock(mutex_);
   frozen_[static_cast<size_t>(input)] = std::move(frozen);
   return Status::ok();
@@ -138,7 +139,8 @@ Status Executable::bind_frozen(int input, const TensorView& tensor, std::shared_
 
 Result<std::shared_ptr<const BoundPlan>> Executable::make_plan(std::vector<int64_t> symbols) const {
   TW_ASSIGN_OR_RETURN(BoundSizes sizes, boundary_.resolve(std::move(symbols)));
-  return bind_program(program_, lifetimes_, std::move(sizes), session_->memory());
+  return bind_program(program_, lifetimes_, std::move(sizes), session_->memory(),
+                      runs_on_device() ? session_->device() : nullptr);
 }
 
 Result<std::shared_ptr<const BoundPlan>> Executable::find_plan(std::span<const TensorView* const> inputs,
@@ -204,17 +206,25 @@ Status Executable::run_checked(const RunRequest& request) {
   static const Bindings* const no_symbols = new Bindings;
   const Bindings& given = request.symbols ? *request.symbols : *no_symbols;
   TW_ASSIGN_OR_RETURN(std::shared_ptr<const BoundPlan> plan, find_plan(inputs, given));
-  const std::vector<OwnedTensor> before = copy_inputs(inputs);
+  TW_ASSIGN_OR_RETURN(const std::vector<OwnedTensor> before,
+                      copy_inputs(inputs, session_->device(), request.stream));
   TW_RETURN_IF_ERROR(run_once(request));
   std::vector<TensorRef> found;
+  std::vector<OwnedTensor> fetched;
   for (size_t output = 0; output < graph_.outputs.size(); ++output) {
     const TensorView* view = output < request.given.size() ? request.given[output] : nullptr;
+    bool on_device = view && view->on_device;
     if (view) {
       found.push_back(view->ref());
-      continue;
+    } else {
+      const AskedTensor& asked = request.asked[output];
+      on_device = asked.on_device;
+      found.push_back({asked.dtype, asked.sizes, TensorRef::dense_strides(asked.sizes), asked.block.data()});
     }
-    const AskedTensor& asked = request.asked[output];
-    found.push_back({asked.dtype, asked.sizes, TensorRef::dense_strides(asked.sizes), asked.block.data()});
+    if (!on_device) continue;
+    TW_ASSIGN_OR_RETURN(OwnedTensor copy, session_->device()->fetch(found.back(), request.stream));
+    found.back() = copy.ref;
+    fetched.push_back(std::move(copy));
   }
   const DefaultFloatEnvironment environment;
   return compare_with_reference(*session_, graph_, program_, plan->sizes.bindings, before, found);
@@ -222,6 +232,8 @@ Status Executable::run_checked(const RunRequest& request) {
 
 Status Executable::run_once(const RunRequest& request) {
   TW_RETURN_IF_ERROR(check_counts(request));
+  if (session_->device() && !runs_on_device() && wants_device(request))
+    return run_with_device_tensors(request);
   const DefaultFloatEnvironment environment;
   const auto start = std::chrono::steady_clock::now();
   std::vector<const TensorView*> inputs;
@@ -231,7 +243,9 @@ Status Executable::run_once(const RunRequest& request) {
   TW_ASSIGN_OR_RETURN(std::shared_ptr<const BoundPlan> plan,
                       find_plan(inputs, request.symbols ? *request.symbols : *no_symbols));
   std::unique_ptr<RunFrame> frame = take_frame();
-  const Status status = run_bound(request, inputs, *plan, *frame);
+  frame->stream = request.stream;
+  const Status status = runs_on_device() ? run_on_device(request, inputs, *plan, *frame)
+                                         : run_bound(request, inputs, *plan, *frame);
   if (!status.is_ok())
     for (AskedTensor& asked : request.asked) asked = AskedTensor();
 
@@ -247,6 +261,7 @@ Status Executable::run_once(const RunRequest& request) {
   totals_.kernel_launches += frame->kernel_launches;
   totals_.reference_launches += frame->reference_launches;
   totals_.other_launches += frame->other_launches;
+  totals_.host_builtins += frame->host_builtins;
   totals_.arena_bytes = plan->arena.bytes;
   SessionCounters& counters = session_->counters();
   counters.runs += 1;
@@ -418,7 +433,7 @@ Status Executable::run_bound(const RunRequest& request, std::span<const TensorVi
       TW_ASSIGN_OR_RETURN(frame.scratch, take_block(session_->memory(), wanted, frame));
     }
   }
-  TW_RETURN_IF_ERROR(Launcher(*session_, program_, kernels_, plan, frame).run_all());
+  TW_RETURN_IF_ERROR(Launcher(*session_, program_, kernels_, plan, frame, nullptr).run_all());
   for (const OutputCopy& copy : frame.output_copies) copy_strided(copy.from, copy.to);
   return Status::ok();
 }

@@ -23,9 +23,9 @@ enum class KernelOrigin : uint8_t { Compiled, Memory, Disk, Interpreted };
 // A kernel of the program, ready to be called.
 struct LoadedKernel {
   std::shared_ptr<const LoadedCode> code;  // null: the tile interpreter runs the kernel
-  KernelFunction function = nullptr;
-  int64_t scratch_bytes = 0;      // a worker, or a block
-  int32_t threads_per_block = 0;  // 0: host-callable
+  void* entry = nullptr;                   // a KernelFunction, or what the target's launch takes
+  int64_t scratch_bytes = 0;               // a worker or a block
+  int32_t threads_per_block = 0;
   int64_t shared_bytes = 0;
   KernelOrigin origin = KernelOrigin::Interpreted;
   std::string key;  // hex
@@ -47,9 +47,13 @@ struct CompileRecord {
 // An output that was asked for.
 struct AskedTensor {
   Block block;
+  bool on_device = false;
   DType dtype = DType::F32;
   std::vector<int64_t> sizes;
 };
+
+// Where outputs lie that are asked for: on the device if an input lies there, or as said.
+enum class AskedPlace : int32_t { WithInputs = 0, Host = 1, Device = 2 };
 
 struct RunRequest {
   std::span<const TensorView* const> inputs;  // null: a bound frozen input
@@ -57,6 +61,8 @@ struct RunRequest {
   std::span<AskedTensor> asked;               // one an output; filled where nothing was given
   const Bindings* symbols = nullptr;
   std::span<const int64_t> donated;
+  void* stream = nullptr;  // devices: everything is ordered on it
+  AskedPlace asked_place = AskedPlace::WithInputs;
 };
 
 // The program under one binding of the symbols.
@@ -91,11 +97,12 @@ class Executable {
     std::vector<int64_t> sizes, strides;
     TensorView view;
     std::shared_ptr<const void> owner;
+    Block uploaded;  // of a host tensor that a program of the device reads
   };
   struct Totals {
     std::atomic<int64_t> runs{0}, run_nanoseconds{0}, input_copies{0}, output_copies{0};
     std::atomic<int64_t> bytes_fresh{0}, bytes_recycled{0}, arena_bytes{0};
-    std::atomic<int64_t> kernel_launches{0}, reference_launches{0}, other_launches{0};
+    std::atomic<int64_t> kernel_launches{0}, reference_launches{0}, other_launches{0}, host_builtins{0};
   };
 
   Executable(std::shared_ptr<Session> session, Graph graph, Program program,
@@ -115,6 +122,18 @@ class Executable {
   Status place_inputs(std::span<const TensorView* const> inputs, const BoundPlan& plan, RunFrame& frame);
   Status place_outputs(const RunRequest& request, std::span<const TensorView* const> inputs,
                        const BoundPlan& plan, RunFrame& frame);
+  // The same on the session's device; what lies elsewhere is copied (device_run.cpp).
+  Status run_on_device(const RunRequest& request, std::span<const TensorView* const> inputs,
+                       const BoundPlan& plan, RunFrame& frame);
+  Status place_device_inputs(std::span<const TensorView* const> inputs, const BoundPlan& plan,
+                             RunFrame& frame);
+  Status place_device_outputs(const RunRequest& request, std::span<const TensorView* const> inputs,
+                              const BoundPlan& plan, RunFrame& frame);
+  // A program of the host over tensors of which some lie on the device.
+  Status run_with_device_tensors(const RunRequest& request);
+  bool runs_on_device() const;
+  bool wants_device(const RunRequest& request) const;
+  Status upload_frozen(Frozen& frozen) const;
   Status check_overlaps(const RunRequest& request, std::span<const TensorView* const> inputs) const;
   Result<Block> allocate(int64_t bytes);
   std::unique_ptr<RunFrame> take_frame();

@@ -31,25 +31,27 @@ CompileOptions compile_options() {
   return options;
 }
 
-// Payload of a cached kernel: what a launch needs, then the object.
-using PackedNumbers = std::array<int64_t, 3>;
+// Payload of a cached kernel: what a launch needs to know, then the object.
+struct LaunchFacts {
+  int64_t scratch_bytes, threads_per_block, shared_bytes;
+};
 
 std::string pack(const KernelArtifact& artifact) {
-  const PackedNumbers numbers{artifact.scratch_bytes, artifact.threads_per_block, artifact.shared_bytes};
-  std::string bytes(sizeof(numbers), '\0');
-  std::memcpy(bytes.data(), numbers.data(), sizeof(numbers));
+  const LaunchFacts facts{artifact.scratch_bytes, artifact.threads_per_block, artifact.shared_bytes};
+  std::string bytes(sizeof facts, '\0');
+  std::memcpy(bytes.data(), &facts, sizeof facts);
   return bytes + artifact.object;
 }
 
 bool unpack(const std::string& bytes, KernelArtifact* artifact) {
-  PackedNumbers numbers;
-  if (bytes.size() <= sizeof(numbers)) return false;
-  std::memcpy(numbers.data(), bytes.data(), sizeof(numbers));
-  artifact->scratch_bytes = numbers[0];
-  artifact->threads_per_block = static_cast<int32_t>(numbers[1]);
-  artifact->shared_bytes = numbers[2];
-  artifact->object = bytes.substr(sizeof(numbers));
-  return artifact->scratch_bytes >= 0 && artifact->threads_per_block >= 0 && artifact->shared_bytes >= 0;
+  LaunchFacts facts;
+  if (bytes.size() <= sizeof facts) return false;
+  std::memcpy(&facts, bytes.data(), sizeof facts);
+  artifact->scratch_bytes = facts.scratch_bytes;
+  artifact->threads_per_block = static_cast<int32_t>(facts.threads_per_block);
+  artifact->shared_bytes = facts.shared_bytes;
+  artifact->object = bytes.substr(sizeof facts);
+  return facts.scratch_bytes >= 0 && facts.threads_per_block >= 0 && facts.shared_bytes >= 0;
 }
 
 // One kernel on its way: equal kernels of a program share one.
@@ -78,6 +80,8 @@ Status compile_kernel(const Session& session, const BuildSettings& settings, Job
   job.artifact.scratch_bytes = code.scratch_bytes;
   job.artifact.threads_per_block = code.threads_per_block;
   job.artifact.shared_bytes = code.shared_bytes;
+  if (!session.target().info().is_host_callable() && code.threads_per_block == 0)
+    return Status::unimplemented("the emitter makes no code for blocks of threads of this kernel");
   Result<std::string> object = session.target().compile(std::move(code.module), options);
   if (!object.is_ok()) return object.status();
   job.artifact.object = std::move(object).value();
@@ -90,7 +94,7 @@ Status load_kernel(const Session& session, Job& job) {
   job.artifact.entry = kEntry;
   TW_ASSIGN_OR_RETURN(job.loaded.code,
                       session.target().load(job.artifact.object, std::vector<std::string>{kEntry}));
-  job.loaded.function = reinterpret_cast<KernelFunction>(job.loaded.code->symbol(kEntry));
+  job.loaded.entry = job.loaded.code->symbol(kEntry);
   job.loaded.scratch_bytes = job.artifact.scratch_bytes;
   job.loaded.threads_per_block = job.artifact.threads_per_block;
   job.loaded.shared_bytes = job.artifact.shared_bytes;

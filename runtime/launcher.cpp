@@ -19,9 +19,13 @@ Status Launcher::run_all() {
 Status Launcher::run(const BoundLaunch& launch) {
   switch (launch.launch->kind) {
     case LaunchKind::Kernel: return run_kernel(launch);
-    case LaunchKind::Builtin: return run_builtin(launch);
-    case LaunchKind::Reference: return run_reference(launch);
-    case LaunchKind::Copy: return run_copy(launch);
+    case LaunchKind::Builtin:
+    case LaunchKind::Reference: {
+      const bool is_builtin = launch.launch->kind == LaunchKind::Builtin;
+      if (device_) return run_node_on_host(launch);
+      return is_builtin ? run_builtin(launch, tensors(launch)) : run_reference(launch, tensors(launch));
+    }
+    case LaunchKind::Copy: return device_ ? copy_on_device(launch) : run_copy(launch);
     case LaunchKind::Loop: return run_loop(launch);
   }
   return Status::ok();
@@ -33,19 +37,21 @@ Status Launcher::run_kernel(const BoundLaunch& launch) {
   const size_t index = static_cast<size_t>(launch.launch->kernel);
   const tile::Kernel& kernel = program_.kernels[index].kernel;
   const LoadedKernel& loaded = kernels_[index];
+  if (device_) return loaded.entry ? launch_on_device(launch, loaded) : interpret_device_kernel(launch);
+  const auto function = reinterpret_cast<KernelFunction>(loaded.entry);
   void** arguments = frame_.arguments.data();
   for (size_t position = 0; position < launch.buffers.size(); ++position)
     arguments[position] = address(launch, position);
   if (kernel.reports) arguments[launch.buffers.size()] = frame_.error_word;
-  if (!loaded.function) {
+  if (!function) {
     const size_t count = launch.buffers.size() + (kernel.reports ? 1 : 0);
     TW_RETURN_IF_ERROR(tile::interpret(kernel, std::span(arguments, count), launch.scalars, 0, launch.grid));
   } else if (launch.is_small) {
-    loaded.function(arguments, launch.scalars.data(), 0, launch.grid, frame_.scratch.data());
+    function(arguments, launch.scalars.data(), 0, launch.grid, frame_.scratch.data());
   } else {
     char* scratch = static_cast<char*>(frame_.scratch.data());
     session_.parallel_for(launch.grid, 0, [&](int64_t begin, int64_t end, int worker) {
-      loaded.function(arguments, launch.scalars.data(), begin, end, scratch + worker * frame_.scratch_stride);
+      function(arguments, launch.scalars.data(), begin, end, scratch + worker * frame_.scratch_stride);
     });
   }
   return kernel.reports && frame_.error_word[0] ? take_error() : Status::ok();
@@ -70,12 +76,18 @@ TensorRef Launcher::tensor(const BoundLaunch& launch, size_t position) const {
   return ref;
 }
 
+std::vector<TensorRef> Launcher::tensors(const BoundLaunch& launch) const {
+  std::vector<TensorRef> all;
+  for (size_t position = 0; position < launch.buffers.size(); ++position)
+    all.push_back(tensor(launch, position));
+  return all;
+}
+
 // Strided operands, and targets without the builtin, take the reference kernel.
-Status Launcher::run_builtin(const BoundLaunch& launch) {
+Status Launcher::run_builtin(const BoundLaunch& launch, std::span<const TensorRef> tensors) {
   std::vector<void*> data;
-  for (size_t position = 0; position < launch.buffers.size(); ++position) {
-    TensorRef ref = tensor(launch, position);
-    if (!ref.is_dense()) return run_reference(launch);
+  for (const TensorRef& ref : tensors) {
+    if (!ref.is_dense()) return run_reference(launch, tensors);
     data.push_back(ref.data);
   }
   TW_ASSIGN_OR_RETURN(BuiltinCall call, make_builtin_call(launch.launch->builtin, *launch.launch->node,
@@ -84,18 +96,18 @@ Status Launcher::run_builtin(const BoundLaunch& launch) {
     session_.parallel_for(count, max_chunk, [&](int64_t begin, int64_t end, int) { body(begin, end); });
   };
   Status status = session_.target().run_builtin(call, parallel_for);
-  if (status.code() == Code::Unimplemented || status.code() == Code::NotFound) return run_reference(launch);
+  if (status.code() == Code::Unimplemented || status.code() == Code::NotFound)
+    return run_reference(launch, tensors);
   ++frame_.other_launches;
   return status;
 }
 
-Status Launcher::run_reference(const BoundLaunch& launch) {
+Status Launcher::run_reference(const BoundLaunch& launch, std::span<const TensorRef> tensors) {
   ++(launch.launch->kind == LaunchKind::Builtin ? frame_.other_launches : frame_.reference_launches);
   const Graph& graph = *launch.launch->node;
   const Node& node = graph.node(NodeId{0});
-  std::vector<TensorRef> inputs, outputs;
-  for (size_t position = 0; position < launch.buffers.size(); ++position)
-    (position < graph.inputs.size() ? inputs : outputs).push_back(tensor(launch, position));
+  const std::span<const TensorRef> inputs = tensors.first(graph.inputs.size());
+  std::vector<TensorRef> outputs(tensors.begin() + static_cast<ptrdiff_t>(inputs.size()), tensors.end());
   std::vector<const TensorRef*> operands;
   for (ValueId operand : node.operands)
     operands.push_back(operand.is_valid() ? &inputs[graph.value(operand).result] : nullptr);

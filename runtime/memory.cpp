@@ -82,7 +82,7 @@ Result<Block> Memory::allocate(int64_t bytes) {
   Block block;
   block.size_class_ = class_of(bytes);
   block.bytes_ = bytes;
-  const int64_t size = class_bytes(block.size_class_);
+  const int64_t size = host_.is_exact ? std::max<int64_t>(bytes, 1) : class_bytes(block.size_class_);
   {
     std::lock_guard lock(mutex_);
     auto& kept = idle_[static_cast<size_t>(block.size_class_)];
@@ -108,11 +108,11 @@ Result<Block> Memory::allocate(int64_t bytes) {
 }
 
 void Memory::release(Block& block) {
-  const int64_t size = class_bytes(block.size_class_);
+  const int64_t size = host_.is_exact ? std::max<int64_t>(block.bytes_, 1) : class_bytes(block.size_class_);
   {
     std::lock_guard lock(mutex_);
     stats_.bytes_used -= size;
-    if (stats_.bytes_idle + size <= std::max(stats_.bytes_peak, kMinimumIdle)) {
+    if (!host_.is_exact && stats_.bytes_idle + size <= std::max(stats_.bytes_peak, kMinimumIdle)) {
       idle_[static_cast<size_t>(block.size_class_)].push_back(block.data_);
       stats_.bytes_idle += size;
       return;

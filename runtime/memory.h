@@ -57,6 +57,8 @@ struct MemoryStats {
 // The host's own allocator; both functions or none.
 struct HostAllocator {
   void* context = nullptr;
+  std::shared_ptr<const void> owner;  // kept as long as a block lives
+  bool is_exact = false;              // blocks are neither rounded up nor kept
   void* (*allocate)(void* context, int64_t bytes, int64_t alignment) = nullptr;
   void (*deallocate)(void* context, void* memory, int64_t bytes) = nullptr;
 };

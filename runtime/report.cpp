@@ -120,7 +120,8 @@ std::string Executable::report_json() {
   json.field("runs", totals_.runs.load());
   json.key("launched").begin_object();
   json.field("kernel", totals_.kernel_launches.load()).field("reference", totals_.reference_launches.load());
-  json.field("other", totals_.other_launches.load()).end_object();
+  json.field("other", totals_.other_launches.load());
+  json.field("host_builtin", totals_.host_builtins.load()).end_object();
   json.key("bytes").begin_object();
   json.field("fresh", totals_.bytes_fresh.load()).field("recycled", totals_.bytes_recycled.load());
   json.field("arena", totals_.arena_bytes.load()).end_object();

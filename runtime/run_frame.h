@@ -14,6 +14,13 @@ struct OutputCopy {
   TensorRef from, to;
 };
 
+// An output computed on the device and copied to where the caller wants it at the end.
+struct DeviceOutput {
+  void* from = nullptr;
+  TensorRef to;
+  bool to_device = false;  // strided memory of the device, else of the host
+};
+
 struct RunFrame {
   std::vector<void*> pointers;                      // one a buffer
   std::vector<std::vector<int64_t>> input_strides;  // of the memory that `pointers` names, one an input
@@ -22,19 +29,25 @@ struct RunFrame {
   std::vector<OutputCopy> output_copies;
   Block arena;
   Block scratch;
+  Block device_error;  // the error word of kernels on a device
+  void* stream = nullptr;
+  std::vector<DeviceOutput> device_outputs;
   int64_t scratch_stride = 0;
   int64_t error_word[3] = {0, 0, 0};
   // Counted here, added to the totals when the run ends.
   int64_t input_copies = 0, bytes_fresh = 0, bytes_recycled = 0;
   int64_t kernel_launches = 0, reference_launches = 0, other_launches = 0;
+  int64_t host_builtins = 0;  // of a device's program
 
   void reset() {
     blocks.clear();
     output_copies.clear();
+    device_outputs.clear();
     arena = Block();
+    device_error = Block();
     error_word[0] = 0;
     input_copies = bytes_fresh = bytes_recycled = 0;
-    kernel_launches = reference_launches = other_launches = 0;
+    kernel_launches = reference_launches = other_launches = host_builtins = 0;
   }
 };
 

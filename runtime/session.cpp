@@ -24,6 +24,9 @@ Result<std::shared_ptr<Session>> Session::create(Flags flags, HostServices servi
   TW_ASSIGN_OR_RETURN(session->target_, create_target(session->flags_.text(Flag::target)));
   services.allocator.context = services.context;
   session->memory_ = Memory::create(services.allocator);
+  const TargetInfo& info = session->target_->info();
+  if (!info.is_host_callable() && info.is_runnable())
+    session->device_ = std::make_unique<Device>(session->target_);
   session->thread_count_ =
       services.parallel_for ? services.thread_count
                             : choose_thread_count(static_cast<int>(session->flags_.integer(Flag::threads)));

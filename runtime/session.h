@@ -12,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "cache/cache.h"
 #include "runtime/custom_call.h"
+#include "runtime/device.h"
 #include "runtime/memory.h"
 #include "targets/target.h"
 
@@ -48,6 +49,8 @@ class Session : public std::enable_shared_from_this<Session> {
   const Flags& flags() const { return flags_; }
   const Target& target() const { return *target_; }
   Memory& memory() const { return *memory_; }
+  // Null where kernels run on the host or nowhere.
+  Device* device() const { return device_.get(); }
   CustomCalls& custom_calls() { return custom_calls_; }
   SessionCounters& counters() { return counters_; }
   // Opened at the first call; null when it could not be, and then `cache_reason` says why.
@@ -71,6 +74,7 @@ class Session : public std::enable_shared_from_this<Session> {
   HostServices services_;
   std::shared_ptr<Target> target_;
   std::shared_ptr<Memory> memory_;
+  std::unique_ptr<Device> device_;
   CustomCalls custom_calls_;
   SessionCounters counters_;
   int thread_count_ = 1;

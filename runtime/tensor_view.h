@@ -16,6 +16,7 @@ struct TensorView {
   const int64_t* sizes = nullptr;
   const int64_t* strides = nullptr;  // in elements; null: row-major without gaps
   void* data = nullptr;
+  bool on_device = false;  // in the memory of the session's device
 
   int64_t elements() const;
   // The bytes it spans: [begin, end); empty for a tensor without elements.

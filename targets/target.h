@@ -29,6 +29,9 @@ struct TargetInfo {
   std::string isa;             // architecture and sorted features; tuning is not part of it
   std::string cache_identity;  // everything of the target that a compiled object depends on
   std::string host_reason;     // why code cannot run on this machine; empty: it can
+  int32_t dlpack_device = 1;   // DLPack's number for its memory
+  int32_t device_index = 0;
+  bool checks_allocations = false;  // to the byte: memory is not to be rounded up or kept
   TargetLimits limits;
 
   bool is_host_callable() const { return limits.kind == TargetKind::Cpu; }
@@ -92,8 +95,10 @@ class Target {
 
   virtual Result<void*> allocate(size_t bytes, size_t alignment) const = 0;
   virtual void free(void* memory) const = 0;
+  // Ordered on the stream; from and to the host: the host's memory is free, or filled, on return.
   virtual Status copy(void* to, const void* from, size_t bytes, CopyKind kind, void* stream) const = 0;
   virtual Status launch(const LaunchRequest& request) const = 0;
+  // Waits for the stream and reports what went wrong on it.
   virtual Status synchronize(void* stream) const = 0;
   // Runs a row of codegen/builtins.def, as make_builtin_call() describes it; done when it returns on
   // host-callable targets.

@@ -24,6 +24,7 @@ using simt::DeviceMemory;
 
 constexpr std::string_view kTriple = "x86_64-unknown-linux-gnu";
 constexpr std::string_view kChip = "sm_90a";  // whose limits it has
+constexpr int32_t kExtensionDevice = 12;      // DLPack: memory that no other library knows
 constexpr int kLevel = 3;                     // of the host's instructions
 
 class SimtTarget final : public Target {
@@ -187,6 +188,8 @@ Result<std::shared_ptr<Target>> create_simt(std::string_view spelling) {
   info.isa = cat("simt:", kChip, "+x86-64-v", kLevel);
   info.cache_identity = info.isa;
   info.host_reason = reason_not_here();
+  info.dlpack_device = kExtensionDevice;
+  info.checks_allocations = true;
   info.limits = limits_of(*find_chip(kChip));
   info.limits.triple = spec.triple;
   info.limits.data_layout = data_layout_of(spec);
