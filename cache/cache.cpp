@@ -20,6 +20,7 @@ const char* kind_name(CacheKind kind) {
     case CacheKind::Kernel: return "kernel";
     case CacheKind::Image: return "image";
     case CacheKind::Failure: return "failure";
+    case CacheKind::Linked: return "linked";
   }
   return "unknown";
 }

@@ -26,7 +26,8 @@ Result<CacheMode> parse_cache_mode(std::string_view text);  // rw ro off check
 
 // What an entry holds. A failure is keyed like the kernel that could not be compiled; its bytes are the
 // reason.
-enum class CacheKind : uint32_t { Kernel = 1, Image = 2, Failure = 3 };
+// Linked: kernels joined to what a driver loads at once.
+enum class CacheKind : uint32_t { Kernel = 1, Image = 2, Failure = 3, Linked = 4 };
 
 enum class CacheFault : uint32_t {
 #define FAULT(id, name, meaning) id,

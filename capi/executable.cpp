@@ -15,19 +15,21 @@ struct RunArguments {
 };
 
 Status read_tensors(const char* call, const char* what, const DLTensor* const* tensors, int64_t count,
-                    std::vector<TensorView>* views, std::vector<const TensorView*>* pointers) {
+                    const TargetInfo& target, std::vector<TensorView>* views,
+                    std::vector<const TensorView*>* pointers) {
   for (int64_t at = 0; at < count; ++at) {
     const DLTensor* tensor = tensors ? tensors[at] : nullptr;
     pointers->push_back(nullptr);
     if (!tensor) continue;
-    TW_ASSIGN_OR_RETURN(TensorView view, capi::to_view(cat(call, ": ", what, " ", at), *tensor));
+    TW_ASSIGN_OR_RETURN(TensorView view, capi::to_view(cat(call, ": ", what, " ", at), *tensor, &target));
     views->push_back(view);
     pointers->back() = &views->back();
   }
   return Status::ok();
 }
 
-Status read_options(const char* call, const tw_run_options* options, RunArguments* arguments) {
+Status read_options(const char* call, const tw_run_options* options, bool has_device,
+                    RunArguments* arguments) {
   TW_RETURN_IF_ERROR(capi::read_struct(call, "tw_run_options", options, &arguments->options));
   const tw_run_options& given = arguments->options;
   TW_RETURN_IF_ERROR(capi::check_list(call, "symbol_names", given.symbol_names, given.symbol_count));
@@ -37,7 +39,12 @@ Status read_options(const char* call, const tw_run_options* options, RunArgument
     if (!given.symbol_names[at]) return Status::invalid(cat(call, ": symbol name ", at, " is null"));
     arguments->symbols[given.symbol_names[at]] = given.symbol_values[at];
   }
-  if (given.stream) return Status::invalid(cat(call, ": a stream is given, but this target has none"));
+  if (given.asked_place < TW_PLACE_WITH_INPUTS || given.asked_place > TW_PLACE_DEVICE)
+    return Status::invalid(cat(call, ": asked_place is ", given.asked_place, ", expected TW_PLACE_*"));
+  if (given.asked_place == TW_PLACE_DEVICE && !has_device)
+    return Status::invalid(cat(call, ": outputs are asked for on the device, but this target has none"));
+  if (given.stream && !has_device)
+    return Status::invalid(cat(call, ": a stream is given, but this target has none"));
   return Status::ok();
 }
 
@@ -45,10 +52,14 @@ Status run(const char* call, tw_executable& executable, const DLTensor* const* i
            const DLTensor* const* given, DLManagedTensorVersioned** asked, int64_t output_count,
            const tw_run_options* options) {
   RunArguments arguments;
-  TW_RETURN_IF_ERROR(read_options(call, options, &arguments));
+  const Session& session = executable.executable->session();
+  const TargetInfo& target = session.target().info();
+  TW_RETURN_IF_ERROR(read_options(call, options, session.device() != nullptr, &arguments));
   arguments.views.reserve(static_cast<size_t>(input_count + output_count));
-  TW_RETURN_IF_ERROR(read_tensors(call, "input", inputs, input_count, &arguments.views, &arguments.inputs));
-  TW_RETURN_IF_ERROR(read_tensors(call, "output", given, output_count, &arguments.views, &arguments.given));
+  TW_RETURN_IF_ERROR(
+      read_tensors(call, "input", inputs, input_count, target, &arguments.views, &arguments.inputs));
+  TW_RETURN_IF_ERROR(
+      read_tensors(call, "output", given, output_count, target, &arguments.views, &arguments.given));
   std::vector<AskedTensor> made(asked ? static_cast<size_t>(output_count) : 0);
   RunRequest request;
   request.inputs = arguments.inputs;
@@ -56,9 +67,11 @@ Status run(const char* call, tw_executable& executable, const DLTensor* const* i
   request.asked = made;
   request.symbols = &arguments.symbols;
   request.donated = {arguments.options.donated, static_cast<size_t>(arguments.options.donated_count)};
+  request.stream = arguments.options.stream;
+  request.asked_place = static_cast<AskedPlace>(arguments.options.asked_place);
   TW_RETURN_IF_ERROR(executable.executable->run(request));
   for (size_t output = 0; output < made.size(); ++output)
-    if (!arguments.given[output]) asked[output] = capi::to_managed(std::move(made[output]));
+    if (!arguments.given[output]) asked[output] = capi::to_managed(std::move(made[output]), target);
   return Status::ok();
 }
 
@@ -108,7 +121,8 @@ tw_status* tw_executable_bind(tw_executable* executable, int64_t input, DLManage
     TW_REQUIRE(executable);
     TW_REQUIRE(tensor);
     TW_RETURN_IF_ERROR(capi::check_managed(call, tensor));
-    TW_ASSIGN_OR_RETURN(TensorView view, capi::to_view(call, tensor->dl_tensor));
+    TW_ASSIGN_OR_RETURN(TensorView view, capi::to_view(call, tensor->dl_tensor,
+                                                       &executable->executable->session().target().info()));
     if (input > INT32_MAX || input < 0) return Status::invalid(cat(call, ": input ", input));
     if (!view.data && view.elements() > 0) return Status::invalid(cat(call, ": tensor has no data"));
     // The tensor is the caller's again if binding fails.
@@ -139,9 +153,11 @@ tw_status* tw_executable_output_sizes(const tw_executable* executable, const DLT
     TW_RETURN_IF_ERROR(capi::check_list(call, "inputs", inputs, input_count));
     TW_RETURN_IF_ERROR(capi::check_list(call, "sizes", sizes, capacity));
     RunArguments arguments;
-    TW_RETURN_IF_ERROR(read_options(call, options, &arguments));
+    const Session& session = executable->executable->session();
+    TW_RETURN_IF_ERROR(read_options(call, options, session.device() != nullptr, &arguments));
     arguments.views.reserve(static_cast<size_t>(input_count));
-    TW_RETURN_IF_ERROR(read_tensors(call, "input", inputs, input_count, &arguments.views, &arguments.inputs));
+    TW_RETURN_IF_ERROR(read_tensors(call, "input", inputs, input_count, session.target().info(),
+                                    &arguments.views, &arguments.inputs));
     TW_ASSIGN_OR_RETURN(auto found,
                         executable->executable->output_sizes(arguments.inputs, arguments.symbols));
     if (output < 0 || output >= static_cast<int64_t>(found.size()))
@@ -168,7 +184,7 @@ tw_status* tw_graph_compare(const tw_graph* graph, const DLTensor* const* inputs
     TW_RETURN_IF_ERROR(capi::check_list(call, "found", found, output_count));
     TW_RETURN_IF_ERROR(capi::check_list(call, "expected", expected, output_count));
     RunArguments arguments;
-    TW_RETURN_IF_ERROR(read_options(call, options, &arguments));
+    TW_RETURN_IF_ERROR(read_options(call, options, true, &arguments));
     std::vector<TensorRef> refs[3];
     const std::pair<const DLTensor* const*, int64_t> lists[] = {
         {inputs, input_count}, {found, output_count}, {expected, output_count}};

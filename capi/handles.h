@@ -143,10 +143,11 @@ Result<AttributeMap> to_attributes(const tw_graph& graph, const tw_attribute* at
 // Tensors.
 Result<DType> from_dlpack_type(DLDataType type);
 DLDataType to_dlpack_type(DType dtype);
-// A view of a host tensor; shape and strides stay borrowed.
-Result<TensorView> to_view(const std::string& what, const DLTensor& tensor);
+// A view of a tensor of the host, or of the target's device; shape and strides stay borrowed.
+Result<TensorView> to_view(const std::string& what, const DLTensor& tensor,
+                           const TargetInfo* target = nullptr);
 // A tensor that owns a block.
-DLManagedTensorVersioned* to_managed(AskedTensor tensor);
+DLManagedTensorVersioned* to_managed(AskedTensor tensor, const TargetInfo& target);
 // Shares the memory of a managed tensor: its deleter is called when the last reference goes.
 std::shared_ptr<const void> take_managed(DLManagedTensorVersioned* tensor);
 Status check_managed(const char* function, const DLManagedTensorVersioned* tensor);

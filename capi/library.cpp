@@ -70,6 +70,8 @@ tw_status* tw_target_describe(const char* spelling, tw_text** json) {
     writer.begin_object().field("family", info.family).field("name", info.name);
     writer.field("description", info.description).field("isa", info.isa);
     writer.field("cache_identity", info.cache_identity).field("host_reason", info.host_reason);
+    writer.field("dlpack_device", static_cast<int64_t>(info.dlpack_device));
+    writer.field("device_index", static_cast<int64_t>(info.device_index));
     writer.field("limits", info.limits.to_text()).end_object();
     *json = capi::make_text(writer.text());
     return Status::ok();

@@ -7,6 +7,44 @@ using capi::guarded;
 
 namespace {
 
+// Between tensors of one type and shape, wherever they lie.
+Status copy_tensor(const Session& session, const TensorView& from, const TensorView& to, void* stream) {
+  const TensorRef source = from.ref(), destination = to.ref();
+  if (source.dtype != destination.dtype || source.sizes != destination.sizes)
+    return Status::invalid(cat("from is ", from.to_string(), ", to is ", to.to_string()));
+  if (source.elements() == 0) return Status::ok();
+  if (!source.data || !destination.data) return Status::invalid("a tensor has no data");
+  if (!from.on_device && !to.on_device) {
+    copy_strided(source, destination);
+    return Status::ok();
+  }
+  const Device& device = *session.device();
+  if (!from.on_device) return device.store(source, destination, stream);
+  if (to.on_device && source.is_dense() && destination.is_dense())
+    return device.move(destination.data, source.data, source.bytes(), stream);
+  if (!to.on_device && source.is_dense() && destination.is_dense())
+    return device.download(destination.data, source.data, source.bytes(), stream);
+  TW_ASSIGN_OR_RETURN(OwnedTensor dense, device.fetch(source, stream));
+  if (to.on_device) return device.store(dense.ref, destination, stream);
+  copy_strided(dense.ref, destination);
+  return Status::ok();
+}
+
+// Fills in dtype and sizes; returns the bytes.
+Result<int64_t> describe_tensor(const char* call, int32_t dtype, const int64_t* sizes, int32_t rank,
+                                AskedTensor* made) {
+  TW_RETURN_IF_ERROR(capi::check_list(call, "sizes", sizes, rank));
+  TW_ASSIGN_OR_RETURN(made->dtype, capi::to_dtype(call, dtype));
+  int64_t bytes = dtype_bytes(made->dtype);
+  for (int32_t dim = 0; dim < rank; ++dim) {
+    if (sizes[dim] < 0) return Status::invalid(cat(call, ": size ", sizes[dim], " in dim ", dim));
+    if (__builtin_mul_overflow(bytes, sizes[dim], &bytes))
+      return Status::exhausted(cat(call, ": tensor is too large"));
+    made->sizes.push_back(sizes[dim]);
+  }
+  return bytes;
+}
+
 Result<HostServices> to_services(const char* call, const tw_session_info& info) {
   HostServices services;
   const tw_extension* found = nullptr;
@@ -20,7 +58,9 @@ Result<HostServices> to_services(const char* call, const tw_session_info& info) 
         cat(call, ": tw_host_services has struct_size ", size, ", expected sizeof(tw_host_services)"));
   std::memcpy(static_cast<void*>(&host), found, std::min<size_t>(static_cast<size_t>(size), sizeof host));
   services.context = host.context;
-  services.allocator = {host.context, host.allocate, host.deallocate};
+  services.allocator.context = host.context;
+  services.allocator.allocate = host.allocate;
+  services.allocator.deallocate = host.deallocate;
   services.parallel_for = host.parallel_for;
   services.thread_count = host.thread_count;
   services.should_abort = host.should_abort;
@@ -120,18 +160,49 @@ tw_status* tw_session_allocate(tw_session* session, int32_t dtype, const int64_t
   return guarded(__func__, [&](const char* call) -> Status {
     TW_REQUIRE(session);
     TW_REQUIRE(tensor);
-    TW_RETURN_IF_ERROR(capi::check_list(call, "sizes", sizes, rank));
     AskedTensor made;
-    TW_ASSIGN_OR_RETURN(made.dtype, capi::to_dtype(call, dtype));
-    int64_t bytes = dtype_bytes(made.dtype);
-    for (int32_t dim = 0; dim < rank; ++dim) {
-      if (sizes[dim] < 0) return Status::invalid(cat(call, ": size ", sizes[dim], " in dim ", dim));
-      if (__builtin_mul_overflow(bytes, sizes[dim], &bytes))
-        return Status::exhausted(cat(call, ": tensor is too large"));
-      made.sizes.push_back(sizes[dim]);
-    }
+    TW_ASSIGN_OR_RETURN(int64_t bytes, describe_tensor(call, dtype, sizes, rank, &made));
     TW_ASSIGN_OR_RETURN(made.block, session->session->memory().allocate(bytes));
-    *tensor = capi::to_managed(std::move(made));
+    *tensor = capi::to_managed(std::move(made), session->session->target().info());
+    return Status::ok();
+  });
+}
+
+tw_status* tw_session_allocate_on_device(tw_session* session, int32_t dtype, const int64_t* sizes,
+                                         int32_t rank, void* stream, DLManagedTensorVersioned** tensor) {
+  if (tensor) *tensor = nullptr;
+  return guarded(__func__, [&](const char* call) -> Status {
+    TW_REQUIRE(session);
+    TW_REQUIRE(tensor);
+    Device* device = session->session->device();
+    if (!device) return Status::precondition(cat(call, ": this target has no device memory"));
+    AskedTensor made;
+    made.on_device = true;
+    TW_ASSIGN_OR_RETURN(int64_t bytes, describe_tensor(call, dtype, sizes, rank, &made));
+    TW_ASSIGN_OR_RETURN(made.block, device->allocate(bytes, stream));
+    *tensor = capi::to_managed(std::move(made), session->session->target().info());
+    return Status::ok();
+  });
+}
+
+tw_status* tw_session_copy(tw_session* session, const DLTensor* from, const DLTensor* to, void* stream) {
+  return guarded(__func__, [&](const char* call) -> Status {
+    TW_REQUIRE(session);
+    TW_REQUIRE(from);
+    TW_REQUIRE(to);
+    const TargetInfo& target = session->session->target().info();
+    TW_ASSIGN_OR_RETURN(TensorView source, capi::to_view(cat(call, ": from"), *from, &target));
+    TW_ASSIGN_OR_RETURN(TensorView destination, capi::to_view(cat(call, ": to"), *to, &target));
+    return copy_tensor(*session->session, source, destination, stream).because(call);
+  });
+}
+
+tw_status* tw_session_synchronize(tw_session* session, void* stream) {
+  return guarded(__func__, [&](const char* call) -> Status {
+    TW_REQUIRE(session);
+    const Device* device = session->session->device();
+    if (device) return device->synchronize(stream);
+    if (stream) return Status::invalid(cat(call, ": a stream is given, but this target has none"));
     return Status::ok();
   });
 }
@@ -140,6 +211,7 @@ tw_status* tw_session_trim(tw_session* session) {
   return guarded(__func__, [&](const char* call) -> Status {
     TW_REQUIRE(session);
     session->session->memory().trim();
+    if (Device* device = session->session->device()) device->trim();
     return Status::ok();
   });
 }

@@ -58,11 +58,18 @@ DLDataType to_dlpack_type(DType dtype) {
   return type;
 }
 
-Result<TensorView> to_view(const std::string& what, const DLTensor& tensor) {
+Result<TensorView> to_view(const std::string& what, const DLTensor& tensor, const TargetInfo* target) {
   const int device = static_cast<int>(tensor.device.device_type);
-  // Host memory under its other names is host memory.
-  if (device != 1 && device != 3 && device != 11)
-    return Status::invalid(cat(what, ": tensor is on device type ", device, ", expected 1 (CPU)"));
+  // Host memory under its other names is host memory; what a driver pages between both is the device's.
+  constexpr int kHost = 1, kCuda = 2, kPinned = 3, kRocmPinned = 11, kManaged = 13;
+  const bool on_host = device == kHost || device == kPinned || device == kRocmPinned;
+  const int wanted = target && target->is_runnable() ? target->dlpack_device : kHost;
+  const bool on_device = wanted != kHost && (device == wanted || (wanted == kCuda && device == kManaged)) &&
+                         tensor.device.device_id == target->device_index;
+  if (!on_host && !on_device)
+    return Status::invalid(cat(what, ": tensor is on device type ", device, " number ",
+                               tensor.device.device_id, ", expected 1 (CPU)",
+                               wanted == kHost ? "" : cat(" or ", wanted, " number ", target->device_index)));
   if (tensor.ndim < 0 || (tensor.ndim > 0 && !tensor.shape))
     return Status::invalid(
         cat(what, ": tensor has ", tensor.ndim, " dims", tensor.ndim > 0 ? " and no shape" : ""));
@@ -76,7 +83,7 @@ Result<TensorView> to_view(const std::string& what, const DLTensor& tensor) {
       return Status::invalid(cat(what, ": tensor is too large"));
   }
   void* data = tensor.data ? static_cast<char*>(tensor.data) + tensor.byte_offset : nullptr;
-  return TensorView{*dtype, tensor.ndim, tensor.shape, tensor.strides, data};
+  return TensorView{*dtype, tensor.ndim, tensor.shape, tensor.strides, data, on_device};
 }
 
 namespace {
@@ -94,7 +101,7 @@ void delete_owned(DLManagedTensorVersioned* self) {
 
 }  // namespace
 
-DLManagedTensorVersioned* to_managed(AskedTensor tensor) {
+DLManagedTensorVersioned* to_managed(AskedTensor tensor, const TargetInfo& target) {
   auto* owned = new OwnedManaged{};
   owned->block = std::move(tensor.block);
   owned->sizes = std::move(tensor.sizes);
@@ -106,6 +113,10 @@ DLManagedTensorVersioned* to_managed(AskedTensor tensor) {
   managed.deleter = delete_owned;
   managed.dl_tensor.data = owned->block.data();
   managed.dl_tensor.device.device_type = kDLCPU;
+  if (tensor.on_device) {
+    managed.dl_tensor.device.device_type = static_cast<DLDeviceType>(target.dlpack_device);
+    managed.dl_tensor.device.device_id = target.device_index;
+  }
   managed.dl_tensor.ndim = static_cast<int32_t>(owned->sizes.size());
   managed.dl_tensor.dtype = to_dlpack_type(tensor.dtype);
   managed.dl_tensor.shape = owned->sizes.data();

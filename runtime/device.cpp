@@ -115,7 +115,12 @@ Result<OwnedTensor> Device::fetch(const TensorRef& from, void* stream) const {
 
 Status Device::store(const TensorRef& from, const TensorRef& to, void* stream) const {
   if (from.elements() == 0) return Status::ok();
-  if (to.is_dense() && from.is_dense()) return upload(to.data, from.data, from.bytes(), stream);
+  if (to.is_dense()) {
+    if (from.is_dense()) return upload(to.data, from.data, from.bytes(), stream);
+    const OwnedTensor dense = allocate_tensor(from.dtype, from.sizes);
+    copy_strided(from, dense.ref);
+    return upload(to.data, dense.ref.data, from.bytes(), stream);
+  }
   // What lies between the elements is the caller's and stays.
   const Span span = span_of(to);
   std::vector<char> bytes(static_cast<size_t>(span.high - span.low));

@@ -35,10 +35,11 @@ class Device {
 
   Status synchronize(void* stream) const { return target_->synchronize(stream); }
   MemoryStats stats() const;
+  // Gives idle blocks back to the device.
+  void trim();
 
  private:
   std::shared_ptr<Memory> memory_of(void* stream);
-  void trim();
 
   const std::shared_ptr<Target> target_;
   mutable std::mutex mutex_;

@@ -42,16 +42,17 @@ namespace {
 
 // Bytes from a parameter's first element to the end of its last.
 Result<int64_t> param_bytes(const tile::Param& param, const Bindings& bindings) {
-  int64_t last = 0;
+  int64_t last = 0, elements = 1;
   for (size_t dim = 0; dim < param.dims.size(); ++dim) {
     TW_ASSIGN_OR_RETURN(int64_t size, param.dims[dim].evaluate(bindings));
     if (size == 0) return int64_t{0};
-    int64_t stride = 0;
-    if (dim < param.strides.size()) {
-      TW_ASSIGN_OR_RETURN(stride, param.strides[dim].evaluate(bindings));
-    }
+    elements *= size;
+    if (dim >= param.strides.size()) continue;
+    TW_ASSIGN_OR_RETURN(int64_t stride, param.strides[dim].evaluate(bindings));
     last += (size - 1) * stride;
   }
+  // Without strides: row-major.
+  if (param.strides.empty()) last = elements - 1;
   return (last + 1) * dtype_bytes(param.dtype);
 }
 

@@ -89,19 +89,68 @@ Status compile_kernel(const Session& session, const BuildSettings& settings, Job
   return Status::ok();
 }
 
-Status load_kernel(const Session& session, Job& job) {
-  const auto start = Clock::now();
+void adopt(Job& job, std::shared_ptr<const LoadedCode> code, std::string_view symbol) {
   job.artifact.entry = kEntry;
-  TW_ASSIGN_OR_RETURN(job.loaded.code,
-                      session.target().load(job.artifact.object, std::vector<std::string>{kEntry}));
-  job.loaded.entry = job.loaded.code->symbol(kEntry);
+  job.loaded.code = std::move(code);
+  job.loaded.entry = job.loaded.code->symbol(symbol);
   job.loaded.scratch_bytes = job.artifact.scratch_bytes;
   job.loaded.threads_per_block = job.artifact.threads_per_block;
   job.loaded.shared_bytes = job.artifact.shared_bytes;
   job.loaded.code_bytes = static_cast<int64_t>(job.loaded.code->code_bytes());
   job.loaded.key = job.artifact.key.to_hex();
+}
+
+Status load_kernel(const Session& session, Job& job) {
+  const auto start = Clock::now();
+  TW_ASSIGN_OR_RETURN(std::shared_ptr<const LoadedCode> code,
+                      session.target().load(job.artifact.object, std::vector<std::string>{kEntry}));
+  adopt(job, std::move(code), kEntry);
   job.load_seconds = seconds_since(start);
   return Status::ok();
+}
+
+// Kernels of one module: enough to share what a module costs, few enough that a refused one costs little.
+constexpr size_t kBatch = 48;
+
+// Loads the jobs as one module; its bytes come from the cache where they are there.
+Status load_batch(Session& session, Cache* cache, std::span<Job* const> jobs) {
+  const Target& target = session.target();
+  std::vector<std::string_view> objects;
+  std::vector<std::string> names;
+  std::string key_text = cat(build_id(), "\n", target.link_identity());
+  for (Job* job : jobs) {
+    objects.push_back(job->artifact.object);
+    names.push_back(cat("k", job->artifact.key.to_hex()));
+    key_text += cat("\n", names.back());
+  }
+  const Hash128 key = hash_bytes(key_text);
+  std::optional<std::string> bytes = cache ? cache->get(CacheKind::Linked, key) : std::nullopt;
+  if (!bytes) {
+    TW_ASSIGN_OR_RETURN(bytes, target.link(objects, kEntry, names));
+    if (cache) cache->put(CacheKind::Linked, key, *bytes);
+  }
+  TW_ASSIGN_OR_RETURN(std::shared_ptr<const LoadedCode> code, target.load(*bytes, names));
+  for (size_t i = 0; i < jobs.size(); ++i) adopt(*jobs[i], code, names[i]);
+  return Status::ok();
+}
+
+// Every job that was compiled; one by one where a batch is refused, so that only the kernel at fault is lost.
+void load_jobs(Session& session, Cache* cache, const std::vector<Job*>& jobs) {
+  std::vector<Job*> waiting;
+  for (Job* job : jobs)
+    if (job->status.is_ok() && !job->loaded.code) waiting.push_back(job);
+  for (size_t at = 0; at < waiting.size(); at += kBatch) {
+    const std::span<Job* const> batch =
+        std::span<Job* const>(waiting).subspan(at, std::min(kBatch, waiting.size() - at));
+    const auto start = Clock::now();
+    const Status status = session.target().links() ? load_batch(session, cache, batch)
+                                                   : Status::unimplemented("kernels are loaded one by one");
+    batch.front()->load_seconds += seconds_since(start);
+    if (status.is_ok()) continue;
+    if (session.target().links())
+      TW_LOG(Runtime, Warn, "kernels are loaded one by one: ", status.to_string());
+    for (Job* job : batch) job->status = load_kernel(session, *job);
+  }
 }
 
 void build(Session& session, Cache* cache, const BuildSettings& settings, Job& job) {
@@ -111,6 +160,7 @@ void build(Session& session, Cache* cache, const BuildSettings& settings, Job& j
     std::optional<std::string> bytes = cache->get(CacheKind::Kernel, job.artifact.key);
     if (bytes && unpack(*bytes, &job.artifact)) {
       job.loaded.origin = cache->stats().disk_hits > disk_before ? KernelOrigin::Disk : KernelOrigin::Memory;
+      if (session.target().links()) return;
       job.status = load_kernel(session, job);
       if (job.status.is_ok()) return;
     }
@@ -128,7 +178,7 @@ void build(Session& session, Cache* cache, const BuildSettings& settings, Job& j
   if (cache) cache->put(CacheKind::Kernel, job.artifact.key, pack(job.artifact));
   job.loaded.origin = KernelOrigin::Compiled;
   job.loaded.compile_seconds = job.emit_seconds + job.compile_seconds;
-  job.status = load_kernel(session, job);
+  if (!session.target().links()) job.status = load_kernel(session, job);
 }
 
 // Runs all jobs on at most `threads` threads, the caller's among them.
@@ -175,6 +225,7 @@ Result<BuiltKernels> build_kernels(Session& session, Program& program, const Bui
   int threads = static_cast<int>(session.flags().integer(Flag::compile_threads));
   if (threads <= 0) threads = session.thread_count();
   run_jobs(order, threads, [&](Job& job) { build(session, cache, settings, job); });
+  if (session.target().links()) load_jobs(session, cache, order);
   BuiltKernels built;
   for (Job* job : order) {
     record.emit_seconds += job->emit_seconds;
@@ -212,19 +263,22 @@ Result<BuiltKernels> build_kernels(Session& session, Program& program, const Bui
 
 Result<std::vector<LoadedKernel>> load_image_kernels(Session& session, const Image& image,
                                                      KernelOrigin origin) {
-  std::map<Hash128, LoadedKernel> loaded;
+  std::map<Hash128, Job> jobs;
+  std::vector<Job*> order;
+  for (const KernelArtifact& artifact : image.kernels) {
+    auto [known, fresh] = jobs.try_emplace(artifact.key);
+    if (!fresh) continue;
+    if (artifact.object.empty()) return Status(Code::DataLoss, "image without the object of a kernel");
+    known->second.artifact = artifact;
+    known->second.loaded.origin = origin;
+    order.push_back(&known->second);
+  }
+  load_jobs(session, session.cache(), order);
   std::vector<LoadedKernel> all;
   for (const KernelArtifact& artifact : image.kernels) {
-    auto [known, fresh] = loaded.try_emplace(artifact.key);
-    if (fresh) {
-      if (artifact.object.empty()) return Status(Code::DataLoss, "image without the object of a kernel");
-      Job job;
-      job.artifact = artifact;
-      job.loaded.origin = origin;
-      TW_RETURN_IF_ERROR(load_kernel(session, job));
-      known->second = std::move(job.loaded);
-    }
-    all.push_back(known->second);
+    const Job& job = jobs.at(artifact.key);
+    TW_RETURN_IF_ERROR(job.status);
+    all.push_back(job.loaded);
   }
   return all;
 }

@@ -93,6 +93,15 @@ class Target {
   virtual Result<std::shared_ptr<const LoadedCode>> load(std::string_view bytes,
                                                          std::span<const std::string> symbols) const = 0;
 
+  // Targets that load many kernels faster as one: joins what compile() made; entry `entry` of object i
+  // becomes names[i].  The result depends on the objects, the names and link_identity() alone.
+  virtual bool links() const { return false; }
+  virtual std::string link_identity() const { return {}; }
+  virtual Result<std::string> link(std::span<const std::string_view>, std::string_view,
+                                   std::span<const std::string>) const {
+    return Status::unimplemented("link: " + info_.name + " loads kernels one by one");
+  }
+
   virtual Result<void*> allocate(size_t bytes, size_t alignment) const = 0;
   virtual void free(void* memory) const = 0;
   // Ordered on the stream; from and to the host: the host's memory is free, or filled, on return.

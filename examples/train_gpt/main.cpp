@@ -105,6 +105,16 @@ tw::OptionList session_options(const Config& c) {
   return options;
 }
 
+// Whether the session's kernels have memory of their own.
+bool has_device(const tw::Session& session) {
+  try {
+    session.allocate_on_device(tw::f32, {1});
+    return true;
+  } catch (const tw::Error&) {
+    return false;
+  }
+}
+
 void train(const Config& c) {
   tw::Graph graph = training_step(c);
   if (!c.graph_file.empty()) {
@@ -134,6 +144,15 @@ void train(const Config& c) {
   tw::Tensor tokens(tw::i32, {c.batch, c.context + 1}), count(tw::f32, {}), rate(tw::f32, {});
   ProgressBar bar(c);
   bool first = true;
+  // On a device the state stays there; what the host reads comes back.
+  const bool on_device = has_device(session);
+  if (on_device) state.move([&](const tw::Tensor& tensor) { return session.to_device(tensor); });
+  const auto to_host = [&](const tw::Tensor& tensor) { return session.to_host(tensor); };
+  const auto save = [&] {
+    if (on_device) state.move(to_host);
+    state.save(checkpoint);
+    if (on_device) state.move([&](const tw::Tensor& tensor) { return session.to_device(tensor); });
+  };
   while (state.step < c.steps) {
     Clock::time_point begin = Clock::now();
     batches.fill(state.step, tokens);
@@ -147,6 +166,10 @@ void train(const Config& c) {
       run.given.push_back(&tensor);  // updated in place
     }
     std::vector<tw::Tensor> outputs = step(inputs, run);
+    if (on_device) {
+      outputs[0] = session.to_host(outputs[0]);
+      outputs[1] = session.to_host(outputs[1]);
+    }
     double loss = outputs[0].item<float>();
     state.random_state = std::move(outputs[2]);
     ++state.step;
@@ -155,10 +178,11 @@ void train(const Config& c) {
     if (first) std::printf("first step done %.3f s after the start of the process\n", seconds_since(kStart));
     first = false;
     bar.show(state.step, loss, records.back().seconds);
-    if (c.save_every > 0 && state.step % c.save_every == 0) state.save(checkpoint);
+    if (c.save_every > 0 && state.step % c.save_every == 0) save();
     if (!std::isfinite(loss)) throw std::runtime_error("the loss is not finite; try a smaller learning rate");
   }
   bar.end();
+  if (on_device) state.move(to_host);
   state.save(checkpoint);
   write_csv(c.output + "/loss.csv", records);
   write_svg(c.output + "/loss.svg", records);

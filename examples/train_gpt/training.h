@@ -14,6 +14,12 @@ struct TrainingState {
   int64_t step = 0;
 
   TrainingState(const Config& config, const std::vector<Parameter>& parameters);
+  // Replaces every tensor by a copy elsewhere.
+  template <class Copy>
+  void move(Copy&& copy) {
+    for (tw::Tensor& tensor : tensors) tensor = copy(tensor);
+    random_state = copy(random_state);
+  }
   // Written beside and renamed, so that a crash leaves the old one whole.
   void save(const std::string& path) const;
   // Throws std::runtime_error when the file does not fit this model.

@@ -6,6 +6,7 @@
 #include "ir/expansion.h"
 #include "ir/text.h"
 #include "tests/text/compiled_engine.h"
+#include "tests/text/session_engine.h"
 
 namespace tilewright::text_tests {
 
@@ -81,8 +82,8 @@ Result<Outputs> run_compiled_v3(const Graph& graph, std::span<const TensorRef> i
 
 }  // namespace
 
-const std::vector<Engine>& engines() {
-  static const auto* list = new std::vector<Engine>{
+static std::vector<Engine>& engine_list() {
+  static auto* list = new std::vector<Engine>{
       {"reference", run_reference},
       {"reparsed", run_reparsed},
       {"tiles", run_on_tiles},
@@ -92,6 +93,15 @@ const std::vector<Engine>& engines() {
       {"expanded", run_expanded},
   };
   return *list;
+}
+
+const std::vector<Engine>& engines() { return engine_list(); }
+
+void use_sessions_of(const std::string& target) {
+  const auto run = [target](const Graph& graph, std::span<const TensorRef> inputs, const Bindings& bindings) {
+    return run_in_session(target, graph, inputs, bindings);
+  };
+  engine_list() = {{"reference", run_reference}, {target, run}};
 }
 
 const std::vector<Stage>& stages() {

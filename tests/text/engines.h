@@ -17,6 +17,8 @@ struct Engine {
       run;
 };
 const std::vector<Engine>& engines();
+// Leaves the reference and sessions of this target.
+void use_sessions_of(const std::string& target);
 
 // Stages whose text a golden test compares: `# run: expand`, `# run: pass=<name>`.
 struct Stage {

@@ -1,5 +1,6 @@
 // Runs the text tests of the folders and files given; --coverage FOLDER checks that every op has its
-// file, --gradient-coverage FOLDER that every differentiable op has a case.
+// file, --target SPELLING runs sessions of that target beside the reference and nothing else,
+// --gradient-coverage FOLDER that every differentiable op has a case.
 //
 // TILEWRIGHT_BLESS=1 rewrites expectations that differ.  Exit: 0 passed, 1 failed, 2 usage, 77 all skipped.
 #include <cstdio>
@@ -9,6 +10,7 @@
 #include "base/text.h"
 #include "ir/op_table.h"
 #include "tests/text/actions.h"
+#include "tests/text/engines.h"
 
 namespace tilewright::text_tests {
 
@@ -90,13 +92,16 @@ static int run(int argc, char** argv) {
     std::string argument = argv[i];
     if (argument == "--coverage" && i + 1 < argc) return check_coverage(argv[i + 1]);
     if (argument == "--gradient-coverage" && i + 1 < argc) return check_gradient_coverage(argv[i + 1]);
-    if (argument == "--verbose") {
+    if (argument == "--target" && i + 1 < argc) {
+      use_sessions_of(argv[++i]);
+    } else if (argument == "--verbose") {
       verbose = true;
     } else if (argument == "--slow") {
       slow = true;
     } else if (argument.starts_with("-")) {
       std::fprintf(stderr,
-                   "usage: run_text_tests [--verbose] [--slow] PATH.. | --[gradient-]coverage FOLDER\n");
+                   "usage: run_text_tests [--verbose] [--slow] [--target SPELLING] PATH.. | "
+                   "--[gradient-]coverage FOLDER\n");
       return 2;
     } else {
       for (const std::string& path : find_files(argument, slow)) {

@@ -106,6 +106,9 @@ typedef struct tw_api {
   tw_status*(*session_register_custom_call)(tw_session* session, const tw_custom_call* call);
   tw_status*(*graph_compare)(const tw_graph* graph, const DLTensor* const* inputs, int64_t input_count, const DLTensor* const* found, const DLTensor* const* expected, int64_t output_count, const tw_run_options* options, tw_text** difference);
   tw_status*(*graph_dim_evaluate)(const tw_graph* graph, tw_dim dim, const char* const* symbol_names, const int64_t* symbol_values, int64_t symbol_count, int64_t* value);
+  tw_status*(*session_copy)(tw_session* session, const DLTensor* from, const DLTensor* to, void* stream);
+  tw_status*(*session_synchronize)(tw_session* session, void* stream);
+  tw_status*(*session_allocate_on_device)(tw_session* session, int32_t dtype, const int64_t* sizes, int32_t rank, void* stream, DLManagedTensorVersioned** tensor);
 } tw_api;
 
 #endif /* TILEWRIGHT_API_H_ */

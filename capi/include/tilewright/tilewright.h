@@ -487,8 +487,14 @@ typedef struct tw_run_options {
   /* Indices of inputs whose memory the run may overwrite.  One that overlaps another argument counts as not donated. */
   const int64_t* donated;
   int64_t donated_count;
-  void* stream; /* devices only; must be NULL on CPUs */
+  /* Devices only, must be NULL on CPUs: the stream (a CUstream) on which the run is ordered; NULL is the default stream.
+   * Tensors of the device must be ready on it; outputs on the device are ready on it. */
+  void* stream;
+  /* Where outputs lie that are asked for, TW_PLACE_*: by default on the device if an input lies there, else on the host. */
+  int32_t asked_place;
+  int32_t reserved;
 } tw_run_options;
+enum { TW_PLACE_WITH_INPUTS = 0, TW_PLACE_HOST = 1, TW_PLACE_DEVICE = 2 };
 /* Runs the executable; reentrant.
  *
  * inputs   one a graph input; NULL for a bound frozen one.  Checked: dtype, rank, sizes, symbols, device, data.
@@ -499,7 +505,12 @@ typedef struct tw_run_options {
  *          allocator, owned by the caller.  Its deleter may be called from any thread, also after the session is released.
  *          May be NULL when all are given.
  *
- * Returns when the outputs are written.  An error that a kernel meets (an index out of range with oob=error, a failed
+ * Tensors lie on the host or, for a session of a device, in its memory (DLPack's device type and index of the target: see
+ * tw_target_describe); a run copies where that does not fit, and counts it in the report.
+ *
+ * Returns when the outputs are written; on a device, when outputs on the host are, and at once if all lie on the device
+ * and no kernel can report an error: then the run is ordered on its stream, and what goes wrong on the device is returned by
+ * the next call that waits for it (tw_session_synchronize, a run or a copy with tensors on the host).  An error that a kernel meets (an index out of range with oob=error, a failed
  * assert) is returned here; then given tensors hold undefined values and nothing is asked for. */
 TW_API TW_NODISCARD tw_status* tw_run(tw_executable* executable, const DLTensor* const* inputs, int64_t input_count,
                                       const DLTensor* const* given, DLManagedTensorVersioned** asked, int64_t output_count,
@@ -515,6 +526,14 @@ TW_API TW_NODISCARD tw_status* tw_graph_compare(const tw_graph* graph, const DLT
                                                 const DLTensor* const* found, const DLTensor* const* expected,
                                                 int64_t output_count, const tw_run_options* options,
                                                 tw_text** difference);
+/* A dense tensor of the session's device from its caching allocator, for work on the stream.  Its content is undefined. */
+TW_API TW_NODISCARD tw_status* tw_session_allocate_on_device(tw_session* session, int32_t dtype, const int64_t* sizes,
+                                                             int32_t rank, void* stream, DLManagedTensorVersioned** tensor);
+/* Copies between two tensors of the same type and sizes, each on the host or on the session's device, ordered on the stream;
+ * memory of the host is read or written when it returns. */
+TW_API TW_NODISCARD tw_status* tw_session_copy(tw_session* session, const DLTensor* from, const DLTensor* to, void* stream);
+/* Waits for the stream of the session's device (NULL: its default stream) and returns what went wrong there. */
+TW_API TW_NODISCARD tw_status* tw_session_synchronize(tw_session* session, void* stream);
 /* Calls the tensor's deleter, if it has one.  NULL does nothing. */
 TW_API void tw_tensor_release(DLManagedTensorVersioned* tensor);
 

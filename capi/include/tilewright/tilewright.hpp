@@ -233,7 +233,7 @@ using Attributes = std::vector<Attribute>;
 
 // ---- tensors -------------------------------------------------------------------------------------------------------------
 
-// A dense host tensor: its own memory, or one that the library returned.
+// A dense tensor: its own memory of the host, or one that the library returned, on the host or a device.
 class Tensor {
  public:
   Tensor() = default;
@@ -260,6 +260,7 @@ class Tensor {
     int32_t dtype;
     check(tw_dtype_from_dlpack(tensor.dtype, &dtype));
     describe(static_cast<DType>(dtype), static_cast<char*>(tensor.data) + tensor.byte_offset);
+    tensor_.device = tensor.device;
   }
   Tensor(Tensor&& other) noexcept { *this = std::move(other); }
   Tensor& operator=(Tensor&& other) noexcept {
@@ -281,6 +282,8 @@ class Tensor {
     return count;
   }
   int64_t bytes() const { return elements() * tw_dtype_size(dtype_); }
+  // Its elements can be read here; else copy them with Session::to_host.
+  bool is_on_host() const { return tensor_.device.device_type == kDLCPU; }
   void* raw() const { return tensor_.data; }
   template <class T>
   T* data() const { return static_cast<T*>(tensor_.data); }
@@ -514,6 +517,8 @@ struct RunOptions {
   std::vector<std::pair<std::string, int64_t>> symbols;
   Sizes donated;
   std::vector<const Tensor*> given;  // one an output, null to ask for it; empty: all are asked for
+  void* stream = nullptr;            // devices only
+  int32_t asked_place = TW_PLACE_WITH_INPUTS;
 };
 
 class Executable {
@@ -575,6 +580,8 @@ class Executable {
     run.symbol_count = static_cast<int64_t>(names.size());
     run.donated = options.donated.data();
     run.donated_count = static_cast<int64_t>(options.donated.size());
+    run.stream = options.stream;
+    run.asked_place = options.asked_place;
     std::vector<DLManagedTensorVersioned*> asked(count, nullptr);
     check(tw_run(executable_, inputs.data(), static_cast<int64_t>(inputs.size()), given.data(), asked.data(),
                  static_cast<int64_t>(count), &run));
@@ -634,6 +641,26 @@ class Session {
     check(tw_session_allocate(session_, dtype, sizes.data(), static_cast<int32_t>(sizes.size()), &tensor));
     return Tensor(tensor);
   }
+  Tensor allocate_on_device(DType dtype, const Sizes& sizes, void* stream = nullptr) const {
+    DLManagedTensorVersioned* tensor;
+    check(tw_session_allocate_on_device(session_, dtype, sizes.data(), static_cast<int32_t>(sizes.size()), stream, &tensor));
+    return Tensor(tensor);
+  }
+  // Between tensors of one type and sizes, wherever they lie.
+  void copy(const Tensor& from, const Tensor& to, void* stream = nullptr) const {
+    check(tw_session_copy(session_, from.get(), to.get(), stream));
+  }
+  Tensor to_host(const Tensor& from, void* stream = nullptr) const {
+    Tensor made(from.dtype(), from.sizes());
+    copy(from, made, stream);
+    return made;
+  }
+  Tensor to_device(const Tensor& from, void* stream = nullptr) const {
+    Tensor made = allocate_on_device(from.dtype(), from.sizes(), stream);
+    copy(from, made, stream);
+    return made;
+  }
+  void synchronize(void* stream = nullptr) const { check(tw_session_synchronize(session_, stream)); }
   std::string report() const {
     tw_text* json;
     check(tw_session_report(session_, &json));
