@@ -1,7 +1,6 @@
 // Building the kernels of a program.
 #include "runtime/kernel_build.h"
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
