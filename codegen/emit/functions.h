@@ -29,6 +29,8 @@ llvm::Value* emit_digamma(const LaneMath& math, llvm::Value* x);
 llvm::Value* emit_float_remainder(const LaneMath& math, llvm::Value* x, llvm::Value* y);
 
 // Parts that several functions share.
+// log |gamma(x)| of double lanes.
+llvm::Value* emit_lgamma_body(const LaneMath& math, llvm::Value* x);
 // e^(x + tail) for |x| <= 745 or so; saturates beyond.
 llvm::Value* emit_exp_of_pair(const LaneMath& math, LaneMath::Pair x);
 // log of positive normal or subnormal x: exponent times log 2 and log of the mantissa are not yet added.

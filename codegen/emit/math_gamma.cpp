@@ -122,7 +122,7 @@ Value* outlined(const LaneMath& m, const char* name, Value* x, Body single_body,
 }  // namespace
 
 Value* emit_lgamma(const LaneMath& m, Value* x) {
-  return outlined(m, "lgamma", x, lgamma_body, m.context().is_cpu() ? call_library_lgamma : lgamma_body);
+  return outlined(m, "lgamma", x, lgamma_body, m.context().is_cpu() ? call_library_lgamma : emit_lgamma_body);
 }
 
 Value* emit_digamma(const LaneMath& m, Value* x) {
