@@ -136,7 +136,8 @@ class ScatterKernel {
       if (window_of[dim] >= 0 && !contains(map, dim)) free_dims.push_back(dim);
     }
     for (int dim : free_dims) {
-      int64_t lanes = dim == free_dims.back() && dim == rank - 1 ? fit(shape_[dim], kLanes) : 1;
+      const Dim& window = update_type.shape[window_of[dim]];
+      int64_t lanes = dim == free_dims.back() && dim == rank - 1 ? window_lanes(window, shape_[dim]) : 1;
       update_tile[window_of[dim]] = lanes;
       update_at[window_of[dim]] = tile::KernelBuilder::grid_id(static_cast<int>(grid.size())) * Dim(lanes);
       grid.push_back(Dim::ceil_div(update_type.shape[window_of[dim]], Dim(lanes)));
@@ -209,6 +210,16 @@ class ScatterKernel {
     for (int i = 0; i < moved; ++i) kernel_.end_block({});
     for (int i = 0; i < conditions; ++i) kernel_.end_block({});
     for (int i = 0; i < loops - moved; ++i) kernel_.end_block({});
+  }
+
+  // Lanes along a window: only the end of the operand cuts a store short, so a window that ends before it is
+  // cut into equal parts.
+  static int64_t window_lanes(const Dim& window, const Dim& size) {
+    if (window == size) return fit(size, kLanes);
+    if (!window.is_constant()) return 1;
+    int64_t lanes = std::min<int64_t>(kLanes, std::max<int64_t>(window.constant(), 1));
+    while (window.constant() % lanes != 0) --lanes;
+    return lanes;
   }
 
   static std::vector<int> map_window_dims(const std::vector<int>& window_of, const Ints& map) {

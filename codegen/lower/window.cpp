@@ -113,6 +113,11 @@ class WindowKernel {
       parts[dim] = kernel_.elementwise(Op::Remainder, {rest, size});
       rest = kernel_.elementwise(Op::Divide, {rest, size});
     }
+    // A window that lies in the padding alone chose nothing: its index, -1, is outside of every size but 1.
+    if (rank_ > 0) {
+      ValueId none = kernel_.integer(-1, TileType{DType::I64, tile_});
+      parts[0] = kernel_.elementwise(Op::Select, {kernel_.compare(best[1], none, "EQ"), none, parts[0]});
+    }
     for (int dim = 0; dim < rank_; ++dim) write.index.push_back({Dim(0), {}, parts[dim]});
     ValueId update = kernel_.load(output_access(source), TileType{dtype, tile_});
     kernel_.store(kernel_.convert(update, accumulate), std::move(write), tile::StoreKind::Add);

@@ -10,26 +10,21 @@ namespace {
 
 using Images = std::optional<std::vector<ValueId>>;
 
-// The value itself when a movement node moves nothing.
-bool is_identity(const Graph& target, const Node& node, const TensorType& result) {
-  if (node.operands.size() != 1) return false;
-  (void)target;
-  switch (node.op) {
-    case Op::Reshape:
-    case Op::BroadcastInDim:
-    case Op::Slice:
-    case Op::Convert: return true;  // callers compare the types
-    default: break;
-  }
-  (void)result;
-  return false;
-}
-
 bool is_ordered(const Ints& values) {
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i] != static_cast<int64_t>(i)) return false;
   }
   return true;
+}
+
+// The value itself when a movement node moves nothing; `same_type` says that its result has the operand's
+// type.
+bool is_identity(const Node& node, bool same_type) {
+  AttributeReader attributes(node.op, node.attributes);
+  if (node.op == Op::Transpose) return is_ordered(attributes.get_ints("perm"));
+  if (!same_type || node.operands.size() != 1) return false;
+  if (node.op == Op::BroadcastInDim) return is_ordered(attributes.get_ints("dims"));
+  return node.op == Op::Reshape || node.op == Op::Slice || node.op == Op::Convert;
 }
 
 const Node* producer(const Graph& target, ValueId value, Op op) {
@@ -86,10 +81,7 @@ Result<Graph> simplify_pass(const Graph& graph, PassContext& context) {
         const TensorType& type = graph.type(node.results[0]);
         bool same_type = target.type(operands[0]) == type;
         std::optional<ValueId> image;
-        if (is_identity(target, node, type) && same_type) image = operands[0];
-        if (node.op == Op::Transpose &&
-            is_ordered(AttributeReader(node.op, node.attributes).get_ints("perm")))
-          image = operands[0];
+        if (is_identity(node, same_type)) image = operands[0];
         if (!image) image = drop_neutral(node, operands, target);
         if (!image) image = join_chain(node, operands, target, type);
         if (!image || !context.spend()) return Images();
