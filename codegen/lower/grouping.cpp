@@ -9,6 +9,9 @@
 
 namespace tilewright {
 
+// Operands of a concatenation that elements choose among in one kernel.
+constexpr size_t kMaxFusedParts = 24;
+
 bool is_splat(const Node& node) {
   return node.op == Op::Constant && AttributeReader(node.op, node.attributes).get_constant("value")->splat;
 }
@@ -41,12 +44,12 @@ bool is_fusible(const Graph& graph, const Node& node) {
     case Op::Transpose:
     case Op::Slice:
     case Op::Pad:
-    case Op::Concatenate:
     case Op::Reverse:
     case Op::DynamicSlice:
     case Op::DynamicUpdateSlice:
     case Op::DimSize:
     case Op::StopGradient: return true;
+    case Op::Concatenate: return node.operands.size() <= kMaxFusedParts;
     case Op::BitcastConvert:
       return dtype_bytes(graph.type(node.operands[0]).dtype) ==
              dtype_bytes(graph.type(node.results[0]).dtype);

@@ -68,6 +68,7 @@ Result<bool> lower_scan_op(ProgramBuilder& builder, NodeId node);
 Result<bool> lower_scatter(ProgramBuilder& builder, NodeId node);
 Result<bool> lower_sorting(ProgramBuilder& builder, NodeId node);
 Result<bool> lower_attention(ProgramBuilder& builder, NodeId node);
+Result<bool> lower_concatenation(ProgramBuilder& builder, NodeId node);
 Result<bool> lower_control(ProgramBuilder& builder, NodeId node);
 
 // A contraction that ends in the stores of the group it anchors.
