@@ -202,24 +202,22 @@ void read_kernel(Reader& in, Image& image) {
   image.kernels.push_back(std::move(artifact));
 }
 
-Status write_buffer(Writer& out, const Buffer& buffer, const std::unordered_map<const void*, size_t>& large) {
+void write_buffer(Writer& out, const Buffer& buffer, const std::unordered_map<const void*, size_t>& large) {
   out.number(static_cast<int64_t>(buffer.kind));
   out.number(buffer.index);
   out.type(buffer.type);
   out.text(buffer.name);
-  if (buffer.kind != BufferKind::Constant) return Status::ok();
+  if (buffer.kind != BufferKind::Constant) return;
   const Constant& constant = *buffer.constant;
   auto found = large.find(constant.data);
-  if (constant.bytes > kInlineConstantBytes && found == large.end()) {
-    return Status::unimplemented("a large constant of the program is not one of the graph");
-  }
-  out.number(constant.bytes > kInlineConstantBytes ? static_cast<int64_t>(found->second) : -1);
+  // A large one that the graph does not have was made by an expansion (weights of a resize, say).
+  const bool shared = constant.bytes > kInlineConstantBytes && found != large.end();
+  out.number(shared ? static_cast<int64_t>(found->second) : -1);
   out.type(constant.type);
   out.number(constant.splat);
-  if (constant.bytes <= kInlineConstantBytes) {
+  if (!shared) {
     out.text(std::string_view(static_cast<const char*>(constant.data), static_cast<size_t>(constant.bytes)));
   }
-  return Status::ok();
 }
 
 Buffer read_buffer(Reader& in, const std::vector<ConstantRef>& large) {
@@ -348,7 +346,7 @@ Result<std::string> serialize_image(const Image& image, const Graph& graph) {
   out.text(program.name);
   write_symbols(out, program.symbols);
   out.number(static_cast<int64_t>(program.buffers.size()));
-  for (const Buffer& buffer : program.buffers) TW_RETURN_IF_ERROR(write_buffer(out, buffer, large));
+  for (const Buffer& buffer : program.buffers) write_buffer(out, buffer, large);
   out.number(static_cast<int64_t>(program.kernels.size()));
   for (size_t i = 0; i < program.kernels.size(); ++i) {
     write_kernel(out, program.kernels[i], i < image.kernels.size() ? image.kernels[i] : KernelArtifact{});

@@ -32,7 +32,9 @@ ValueId decayed(Builder& b, ValueId p, ValueId lr, double decay) {
 
 // 1 - beta^step as -expm1(step log(beta)), which keeps its digits for beta near 1.
 ValueId bias_correction(Builder& b, double beta, ValueId step) {
-  return b.negate(b.emit(Op::ExponentialMinusOne, {b.scale(step, std::log(beta))}));
+  // Subtracted from 0: the correction of beta = 1 is +0, as in 1 - beta^step.
+  ValueId grown = b.emit(Op::ExponentialMinusOne, {b.scale(step, std::log(beta))});
+  return b.subtract(b.zeros_like(grown), grown);
 }
 
 Status adam_step(Expansion& e, bool decoupled) {

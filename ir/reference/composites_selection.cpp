@@ -195,6 +195,9 @@ Status reference_multinomial(KernelCall& call) {
   int64_t n = w.sizes().back(), samples = call.attributes.get_int("samples"),
           rows = n == 0 ? 0 : w.count() / n;
   bool wide = w.dtype() == DType::F64, replacement = call.attributes.get_bool("replacement");
+  if (!replacement && samples > n)
+    return Status::invalid(
+        cat("multinomial: samples is ", samples, " without replacement, expected at most ", n));
   for (int64_t row = 0; row < rows; ++row) {
     std::vector<int64_t> order;
     if (!replacement)

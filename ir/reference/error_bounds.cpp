@@ -21,6 +21,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // spread^2 = sum (J_i t_i)^2 / 3, and |sum J_i e_i| exceeds 10 spreads with a chance below 2 exp(-100/6) even
 // where every e_i is as large as declared.
 constexpr double kSafety = 10;
+// Errors that are equal within each node are drawn at the ends, +-t_i: with m nodes the largest response is
+// sqrt(m) spreads.  No op leans to one side by all that it declares, let alone nine of them.
+constexpr double kCorrelatedSafety = 3;
 constexpr int kSamples[ErrorBounds::kStages] = {0, 4, 16};  // of each kind
 
 bool holds_float(DType dtype) { return is_float(dtype) || is_float8(dtype); }
@@ -119,8 +122,10 @@ double ErrorBounds::bound(size_t output, int64_t flat, double value, DType dtype
   }
   if (samples_ == 0 || own.squares[0].empty()) return total;
   const auto at = static_cast<size_t>(flat);
-  const long double square = std::max(own.squares[0][at], own.squares[1][at]) / samples_;
-  return total + kSafety * static_cast<double>(std::sqrt(square));
+  const auto spread = [&](int kind) {
+    return static_cast<double>(std::sqrt(own.squares[kind][at] / samples_));
+  };
+  return total + std::max(kSafety * spread(0), kCorrelatedSafety * spread(1));
 }
 
 Status ErrorBounds::prepare() {

@@ -8,9 +8,9 @@
 
 namespace tilewright {
 
-// The bound of an element is  own + kSafety * spread.  `own` is what the op that makes the output declares;
-// `spread` is the root mean square response of the element when every value inside the graph is disturbed
-// within what its op declares.  docs/accuracy.md derives it.
+// The bound of an element is  own + spread.  `own` is what the op that makes the output declares;
+// `spread` is a multiple of the root mean square response of the element when every value inside the graph is
+// disturbed within what its op declares.  docs/accuracy.md derives it.
 class ErrorBounds {
  public:
   ErrorBounds(const Graph& graph, std::span<const TensorRef> inputs, const Bindings& bindings,

@@ -15,6 +15,7 @@
 #include "ir/verifier.h"
 #include "tests/fuzz/proposal.h"
 #include "tests/fuzz/reduce.h"
+#include "tests/fuzz/session_engines.h"
 #include "tests/text/engines.h"
 
 namespace tilewright::fuzz {
@@ -54,18 +55,44 @@ static bool all_empty(const std::vector<OwnedTensor>& outputs) {
                      [](const OwnedTensor& output) { return output.ref.elements() == 0; });
 }
 
+static SessionEngines& sessions() {
+  static auto* made = SessionEngines::open().value().release();
+  return *made;
+}
+
+// The engines of the text tests and two sessions, of which the second finds what the first compiled.
+static std::vector<Engine> all_engines(uint64_t seed) {
+  std::vector<Engine> list;
+  for (const Engine& engine : engines()) {
+    // The first session compiles for this machine; the two narrower widths take turns.
+    const bool narrow = engine.name.ends_with(seed % 2 ? "v2" : "v3");
+    if (!engine.name.starts_with("compiled") || narrow) list.push_back(engine);
+  }
+  const auto add = [&](const char* name, auto member) {
+    list.push_back(
+        {name, [member](const Graph& graph, std::span<const TensorRef> inputs, const Bindings& bindings) {
+           return (sessions().*member)(graph, inputs, bindings);
+         }});
+  };
+  add("session", &SessionEngines::run_fresh);
+  add("cached", &SessionEngines::run_cached);
+  return list;
+}
+
 // Runs all engines and compares them with the reference; empty when they agree.
 static std::string engine_fault(const Graph& graph, bool approximate, uint64_t seed,
                                 const std::string& wanted) {
   text_tests::Draw draw{-4, 4, !approximate};
+  const std::vector<Engine> engines = all_engines(seed);
   text_tests::TestCase nothing;
   Result<text_tests::Inputs> inputs = text_tests::make_inputs(graph, nothing, seed, draw);
   if (!inputs.is_ok()) return inputs.status().to_string();
   std::vector<TensorRef> refs = inputs->refs();
   text_tests::Comparison comparison(graph, refs, inputs->bindings, text_tests::run_test_custom_call);
-  const Engine& reference = engines()[0];
+  const Engine& reference = engines[0];
+  Result<std::vector<OwnedTensor>> fresh = Status::unimplemented("not run");
   Result<std::vector<OwnedTensor>> expected = reference.run(graph, refs, inputs->bindings);
-  for (const Engine& engine : engines()) {
+  for (const Engine& engine : engines) {
     if (&engine == &reference || !is_wanted(wanted, engine.name)) continue;
     Result<std::vector<OwnedTensor>> found = engine.run(graph, refs, inputs->bindings);
     if (!found.is_ok() && found.status().code() == Code::Unimplemented) continue;
@@ -80,7 +107,11 @@ static std::string engine_fault(const Graph& graph, bool approximate, uint64_t s
     for (size_t i = 0; i < expected->size(); ++i) {
       std::string text = comparison.difference(i, (*found)[i].ref, (*expected)[i].ref);
       if (!text.empty()) return cat(engine.name, ": output ", i, text);
+      if (engine.name != "cached" || !fresh.is_ok()) continue;
+      text = difference((*found)[i].ref, (*fresh)[i].ref);
+      if (!text.empty()) return cat("cached against fresh: output ", i, text);
     }
+    if (engine.name == "session") fresh = std::move(found);
   }
   return {};
 }

@@ -56,11 +56,16 @@ class Generator final : public OperandSource {
   }
 
   ValueId sorted_value(const TensorType& type) override {
-    Result<NodeId> sorted = result_.graph.append(Op::Sort, {value_of(type)}, {{"dim", int64_t{0}}});
-    if (!sorted.is_ok()) return ValueId{};
-    ValueId value = graph().result(*sorted);
-    approximate_.resize(graph().value_count(), false);
-    return value;
+    return node_value(Op::Sort, {value_of(type)}, {{"dim", int64_t{0}}});
+  }
+
+  ValueId node_value(Op op, std::vector<ValueId> operands, AttributeMap attributes, int result = 0) override {
+    bool approximate = !is_exact(op_info(op).accuracy);
+    for (ValueId operand : operands) approximate |= operand.is_valid() && approximate_[operand.index];
+    Result<NodeId> node = result_.graph.append(op, std::move(operands), std::move(attributes));
+    if (!node.is_ok()) return ValueId{};
+    approximate_.resize(graph().value_count(), approximate);
+    return graph().result(*node, result);
   }
 
   ValueId any_value(DType dtype) override {
@@ -94,13 +99,6 @@ class Generator final : public OperandSource {
     if (!options_.runnable) return true;
     static const auto* left_out = new std::set<Op>{
         Op::Uninitialized,  // no content
-        Op::Adam,
-        Op::Adamw,  // a step counts from 1, second moments are not negative
-        Op::EmbeddingBag,
-        Op::EmbeddingBagGrad,
-        Op::EmbeddingBagWeightsGrad,  // offsets rise from 0
-        Op::MoeCombine,               // the order is a permutation
-        Op::Multinomial,              // weights are not negative
     };
     return !left_out->contains(info.op);
   }

@@ -22,6 +22,9 @@ class OperandSource {
   virtual ValueId any_value(DType dtype) = 0;
   // A value of this type that is sorted along its only dim.
   virtual ValueId sorted_value(const TensorType& type) = 0;
+  // Result `result` of a new node; invalid when the op refuses.
+  virtual ValueId node_value(Op op, std::vector<ValueId> operands, AttributeMap attributes = {},
+                             int result = 0) = 0;
   virtual const Graph& graph() const = 0;
   virtual Dim random_dim() = 0;
 };

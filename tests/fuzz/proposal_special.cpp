@@ -43,6 +43,11 @@ class SpecialProposal {
       case Op::Attention: return attention();
       case Op::Searchsorted:
       case Op::BucketByLength: return in_sorted();
+      case Op::EmbeddingBag:
+      case Op::EmbeddingBagGrad:
+      case Op::EmbeddingBagWeightsGrad: return bags();
+      case Op::MoeCombine: return moe_combine();
+      case Op::Multinomial: return multinomial();
       default: return false;
     }
   }
@@ -445,6 +450,63 @@ class SpecialProposal {
     p_.operands = {sequence, values};
     if (info_.op == Op::BucketByLength) std::swap(p_.operands[0], p_.operands[1]);
     return true;
+  }
+
+  ValueId counting(DType type, int64_t count) {
+    return source_.node_value(Op::Iota, {},
+                              {{"shape", Shape{Dim(count)}}, {"dim", int64_t{0}}, {"dtype", type}});
+  }
+
+  // Offsets rise from 0 and indices are inside the table: others have no defined result.
+  bool bags() {
+    const DType type = draw_dtype("Float"), index = draw_dtype("Index");
+    const int64_t count = random_.integer(1, 5), bags = random_.integer(1, count);
+    const Dim rows(random_.integer(count, 6)), columns = source_.random_dim();
+    const ValueId indices = counting(index, count), offsets = counting(index, bags);
+    const ValueId per_bag = source_.value_of({type, {Dim(bags), columns}});
+    const ValueId weights = chance(random_, 50) ? source_.value_of({type, {Dim(count)}}) : ValueId{};
+    const std::string mode =
+        weights.is_valid() ? "sum" : pick(random_, std::vector<std::string>{"sum", "mean", "max"});
+    if (info_.op == Op::EmbeddingBagWeightsGrad) {
+      p_.operands = {per_bag, source_.value_of({type, {rows, columns}}), indices, offsets};
+      return true;
+    }
+    p_.attributes["mode"] = mode;
+    if (info_.op == Op::EmbeddingBag) {
+      p_.operands = {source_.value_of({type, {rows, columns}}), indices, offsets, weights};
+      return true;
+    }
+    p_.attributes["rows"] = Shape{rows};
+    p_.operands = {per_bag, indices, offsets, weights, source_.value_of({DType::I64, {Dim(bags), columns}})};
+    return true;
+  }
+
+  // The order of a sort is a permutation.
+  bool moe_combine() {
+    const DType type = draw_dtype("Float");
+    const Dim tokens = source_.random_dim(), experts(random_.integer(1, 3)), columns = source_.random_dim();
+    const Dim rows = tokens * experts;
+    const ValueId keys = source_.value_of({DType::I32, {rows}});
+    const ValueId places = source_.node_value(
+        Op::Iota, {}, {{"shape", Shape{rows}}, {"dim", int64_t{0}}, {"dtype", DType::I64}});
+    if (!places.is_valid()) return false;
+    const ValueId order = source_.node_value(Op::Sort, {keys, places}, {{"dim", int64_t{0}}}, 1);
+    p_.operands = {source_.value_of({type, {rows, columns}}), order,
+                   source_.value_of({type, {tokens, experts}})};
+    return order.is_valid();
+  }
+
+  // Weights are not negative.
+  bool multinomial() {
+    const Dim count(random_.integer(1, 8));
+    Shape weights = random_shape(0, 1);
+    weights.push_back(count);
+    const ValueId any = source_.value_of({draw_dtype("Float"), weights});
+    p_.operands = {source_.node_value(Op::Abs, {any}), source_.value_of({DType::U64, {Dim(2)}})};
+    const bool replacement = chance(random_, 50);
+    p_.attributes["samples"] = random_.integer(0, replacement ? 6 : count.constant());
+    p_.attributes["replacement"] = replacement;
+    return p_.operands[0].is_valid();
   }
 
   bool custom_call() {
