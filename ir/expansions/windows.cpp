@@ -68,10 +68,25 @@ Result<Windows> read_windows(const Expansion& e, const Ints& kernel, const Dim& 
   return windows;
 }
 
+namespace {
+
+// Whether a symbolic size decides that no window fits.
+bool may_be_empty(Builder& b, const WindowAxis& axis) {
+  return !axis.out.is_constant() && dim_range(axis.out, b.graph().symbols).min <= 0;
+}
+
+// Then every element of a window that is not there still starts inside.
+int64_t high_pad(Builder& b, const WindowAxis& axis) {
+  return axis.hi + (may_be_empty(b, axis) ? axis.reach() + axis.stride : 0);
+}
+
+}  // namespace
+
 ValueId padded(Builder& b, ValueId x, const Windows& windows, ValueId value) {
   const WindowAxis &h = windows.axes[0], &w = windows.axes[1];
-  if (h.pad == 0 && w.pad == 0 && h.hi == 0 && w.hi == 0) return x;
-  return b.pad(x, value, {0, 0, h.pad, w.pad}, {0, 0, h.hi, w.hi});
+  const int64_t hi_h = high_pad(b, h), hi_w = high_pad(b, w);
+  if (h.pad == 0 && w.pad == 0 && hi_h == 0 && hi_w == 0) return x;
+  return b.pad(x, value, {0, 0, h.pad, w.pad}, {0, 0, hi_h, hi_w});
 }
 
 ValueId window_element(Builder& b, ValueId padded, const Windows& windows, int64_t i, int64_t j) {
@@ -84,7 +99,11 @@ ValueId window_element(Builder& b, ValueId padded, const Windows& windows, int64
     Dim first = offset[k] * axis.dilation;
     start.push_back(first);
     // Without windows the slice is empty where it starts.
-    Dim last = axis.out.is_constant(0) ? first : first + (axis.out - Dim(1)) * Dim(axis.stride) + Dim(1);
+    Dim last = first;
+    if (may_be_empty(b, axis))
+      last = first + axis.out * Dim(axis.stride);
+    else if (!axis.out.is_constant(0))
+      last = first + (axis.out - Dim(1)) * Dim(axis.stride) + Dim(1);
     limit.push_back(last);
   }
   return b.slice(padded, start, limit, {1, 1, windows.axes[0].stride, windows.axes[1].stride});
