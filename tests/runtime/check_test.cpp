@@ -59,7 +59,7 @@ TEST(Check, AWrongElementIsNamed) {
   Case c = make_case();
   TensorView x = c.view(c.x, c.x_sizes), b = c.view(c.b, c.b_sizes);
   const TensorView* inputs[] = {&x, &b};
-  std::vector<OwnedTensor> before = copy_inputs(inputs);
+  std::vector<OwnedTensor> before = copy_inputs(inputs, nullptr, nullptr).value();
   c.y = std::vector<float>(35, std::tanh(-0.25f));
   c.y[9] += 1e-3f;
   TensorRef found{DType::F32, c.x_sizes, TensorRef::dense_strides(c.x_sizes), c.y.data()};
