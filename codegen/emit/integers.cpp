@@ -122,6 +122,10 @@ Value* emit_shift(EmitContext& context, Shift shift, Value* x, Value* amount) {
   Value* is_inside = b.CreateICmpULT(amount, constant(x->getType(), width(x)));
   Value* last = constant(x->getType(), shift == Shift::RightArithmetic ? width(x) - 1 : 0);
   Value* safe = b.CreateSelect(is_inside, amount, last);
+  // LLVM takes shift and select for an instruction that saturates, but passes it the low half of 64-bit
+  // amounts.
+  if (!context.is_cpu() && shift != Shift::RightArithmetic)
+    safe = b.CreateAnd(amount, constant(x->getType(), width(x) - 1));
   if (shift == Shift::RightArithmetic) return b.CreateAShr(x, safe);
   Value* shifted = shift == Shift::Left ? b.CreateShl(x, safe) : b.CreateLShr(x, safe);
   return b.CreateSelect(is_inside, shifted, constant(x->getType(), 0));

@@ -99,6 +99,48 @@ Value* cbrt_body(const LaneMath& m, Value* x, bool exact) {
   return m.select(is_regular, result, x);
 }
 
+// Exact on chips without a library: the divisor is doubled as far as it goes into x, and taken off on the way
+// back.
+Value* remainder_by_halving(const LaneMath& m, Value* x, Value* y) {
+  auto& b = m.builder();
+  LaneMath wide = m.is_single() ? m.widened() : m;
+  auto widen = [&](Value* v) { return m.is_single() ? b.CreateFPExt(v, wide.type()) : v; };
+  Value *wx = widen(m.abs(x)), *wy = widen(m.abs(y));
+  Value* is_regular = b.CreateAnd(wide.less(wx, wide.infinity()), wide.greater(wy, 0.0));
+  Value* has_work = b.CreateAnd(is_regular, b.CreateFCmpOLE(wy, wx));
+  Value* start = wide.select(has_work, wx, wide.number(0));
+  Value* divisor = wide.select(has_work, wy, wide.number(1));
+  auto any = [&](Value* lanes) { return lanes->getType()->isVectorTy() ? b.CreateOrReduce(lanes) : lanes; };
+  llvm::Function* function = b.GetInsertBlock()->getParent();
+  auto block = [&](const char* name) { return llvm::BasicBlock::Create(b.getContext(), name, function); };
+  llvm::BasicBlock *entry = b.GetInsertBlock(), *grow = block("grow"), *shrink = block("shrink"),
+                   *done = block("done");
+  b.CreateBr(grow);
+  b.SetInsertPoint(grow);
+  llvm::PHINode* grown = b.CreatePHI(wide.type(), 2);
+  grown->addIncoming(divisor, entry);
+  Value* doubled = wide.add(grown, grown);
+  Value* fits = b.CreateFCmpOLE(doubled, start);
+  Value* next_grown = wide.select(fits, doubled, grown);
+  grown->addIncoming(next_grown, grow);
+  b.CreateCondBr(any(fits), grow, shrink);
+  b.SetInsertPoint(shrink);
+  llvm::PHINode* rest = b.CreatePHI(wide.type(), 2);
+  llvm::PHINode* step = b.CreatePHI(wide.type(), 2);
+  rest->addIncoming(start, grow);
+  step->addIncoming(next_grown, grow);
+  Value* next_rest = wide.select(b.CreateFCmpOLE(step, rest), wide.sub(rest, step), rest);
+  Value* is_larger = b.CreateFCmpOGT(step, divisor);
+  rest->addIncoming(next_rest, shrink);
+  step->addIncoming(wide.select(is_larger, wide.mul(step, wide.number(0.5)), step), shrink);
+  b.CreateCondBr(any(is_larger), shrink, done);
+  b.SetInsertPoint(done);
+  Value* found = m.copysign(m.is_single() ? b.CreateFPTrunc(next_rest, m.type()) : next_rest, x);
+  // A dividend below the divisor is its own remainder; the rest, and NaN, is NaN.
+  Value* is_small = b.CreateAnd(is_regular, b.CreateFCmpOLT(wx, wy));
+  return m.select(has_work, found, m.select(is_small, x, m.nan()));
+}
+
 // The library's fmod a lane, where the quotient is too large for one subtraction.
 Value* remainder_body(const LaneMath& m, Value* x, Value* y) {
   auto& b = m.builder();
@@ -127,7 +169,7 @@ Value* remainder_body(const LaneMath& m, Value* x, Value* y) {
   llvm::BasicBlock* fast_end = b.GetInsertBlock();
   b.CreateBr(join);
   b.SetInsertPoint(slow);
-  Value* called = b.CreateFRem(x, y);
+  Value* called = m.context().is_cpu() ? b.CreateFRem(x, y) : remainder_by_halving(m, x, y);
   llvm::BasicBlock* slow_end = b.GetInsertBlock();
   b.CreateBr(join);
   b.SetInsertPoint(join);

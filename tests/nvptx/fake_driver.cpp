@@ -1,5 +1,6 @@
-// A driver library that has no device behind it: it keeps "device" memory on the heap, runs nothing, and fails where
-// TILEWRIGHT_FAKE_CUDA says so, as `devices=1;driver=13000;major=9;minor=0;memory=BYTES;fail=FUNCTION@COUNT:ERROR`.
+// A driver library that has no device behind it: it keeps "device" memory on the heap, runs nothing, and
+// fails where TILEWRIGHT_FAKE_CUDA says so, as
+// `devices=1;driver=13000;major=9;minor=0;memory=BYTES;fail=FUNCTION@COUNT:ERROR`.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -54,8 +55,8 @@ int enter(const char* function) {
 
 }  // namespace
 
-#define ENTER                                       \
-  std::lock_guard<std::mutex> lock(state().mutex);  \
+#define ENTER                                      \
+  std::lock_guard<std::mutex> lock(state().mutex); \
   if (const int error = enter(__func__)) return error
 
 extern "C" {
@@ -244,5 +245,6 @@ int fake_cuda_calls(const char* function) {
   std::lock_guard<std::mutex> lock(state().mutex);
   return state().calls[function];
 }
+void fake_cuda_mend() { state().broken = 0; }
 long long fake_cuda_used() { return static_cast<long long>(state().used); }
 }
