@@ -193,6 +193,12 @@ Result<Program> plan_program(const Graph& input, const TargetLimits& limits, con
     const std::string& tag = graph.node(NodeId{n}).tag;
     program.node_names.push_back(node_name(graph, NodeId{n}) + (tag.empty() ? "" : cat(" (", tag, ")")));
   }
+  if (options.lowered) {
+    options.lowered->buffers.clear();
+    for (uint32_t v = 0; v < graph.value_count(); ++v)
+      options.lowered->buffers.push_back(builder.buffer_of(ValueId{v}));
+    options.lowered->graph = graph;
+  }
   TW_RETURN_IF_ERROR(verify_kernels(program, options.verify_level));
   if (options.wants_dump && options.wants_dump("kernels")) options.dump("kernels", print(program));
   return program;

@@ -95,6 +95,12 @@ struct Program {
   std::vector<std::string> node_names;  // of the graph that was lowered, by node index, for reports
 };
 
+// The graph that the launches of a program were made of, after all passes, and where its values are stored.
+struct LoweredGraph {
+  Graph graph;
+  std::vector<BufferId> buffers;  // one a value; invalid where no launch stores it
+};
+
 struct PlanOptions {
   enum class Precision : uint8_t { Strict, Fused, Fast };
   Precision precision = Precision::Strict;
@@ -102,6 +108,7 @@ struct PlanOptions {
   std::vector<std::string> skip_passes;
   int64_t fuel = -1;  // rewrites left; -1 is without end
   int verify_level = 0;
+  std::shared_ptr<LoweredGraph> lowered;  // filled in, if set
   // Receives the text of a stage ("graph", "after:<pass>", "kernels", "tile") when it wants it.
   std::function<bool(const std::string& stage)> wants_dump;
   std::function<void(const std::string& stage, const std::string& text)> dump;

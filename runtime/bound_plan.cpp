@@ -167,7 +167,8 @@ class Binder {
 }  // namespace
 
 Result<std::shared_ptr<const BoundPlan>> bind_program(const Program& program, const Lifetimes& lifetimes,
-                                                      BoundSizes sizes, Memory& memory, Device* device) {
+                                                      BoundSizes sizes, Memory& memory, Device* device,
+                                                      bool keep_temporaries) {
   auto plan = std::make_shared<BoundPlan>();
   plan->sizes = std::move(sizes);
   Binder binder(program, memory, device, *plan);
@@ -176,7 +177,7 @@ Result<std::shared_ptr<const BoundPlan>> bind_program(const Program& program, co
     TW_ASSIGN_OR_RETURN(BoundLaunch bound, binder.bind_launch(launch));
     plan->launches.push_back(std::move(bound));
   }
-  plan->arena = plan_arena(program, lifetimes, plan->buffer_bytes);
+  plan->arena = plan_arena(program, lifetimes, plan->buffer_bytes, keep_temporaries);
   return std::shared_ptr<const BoundPlan>(std::move(plan));
 }
 

@@ -38,6 +38,7 @@ struct BoundPlan {
 
 // `device`: where the program's buffers lie; null: on the host.
 Result<std::shared_ptr<const BoundPlan>> bind_program(const Program& program, const Lifetimes& lifetimes,
-                                                      BoundSizes sizes, Memory& memory, Device* device);
+                                                      BoundSizes sizes, Memory& memory, Device* device,
+                                                      bool keep_temporaries = false);
 
 }  // namespace tilewright

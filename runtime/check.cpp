@@ -48,7 +48,7 @@ std::string writer_of(const Program& program, int output) {
 
 Status compare_with_reference(Session& session, const Graph& graph, const Program& program,
                               const Bindings& bindings, const std::vector<OwnedTensor>& inputs,
-                              const std::vector<TensorRef>& found) {
+                              const std::vector<TensorRef>& found, const std::string& where_else) {
   std::vector<TensorRef> refs;
   for (const OwnedTensor& input : inputs) refs.push_back(input.ref);
   InterpreterOptions options;
@@ -67,7 +67,7 @@ Status compare_with_reference(Session& session, const Graph& graph, const Progra
         graph.outputs[i].name.empty() ? graph.value_name(graph.outputs[i].value) : graph.outputs[i].name;
     return Status::internal(cat("check @", graph.name, ": output ", i, " ", name, " of ",
                                 writer_of(program, static_cast<int>(i)), " differs from the reference at ",
-                                different));
+                                different, where_else));
   }
   return Status::ok();
 }

@@ -163,7 +163,8 @@ Result<std::shared_ptr<Executable>> compile_here(const std::shared_ptr<Session>&
   const Hash128 key = graph_key(graph, settings.options, settings.target, settings.limits, settings.build_id);
   record.graph_key = key.to_hex();
   const bool cacheable = !settings.build_id.empty();
-  if (cacheable && stages.empty() && flags.is(Flag::fallback, "allow")) {
+  // A check needs the lowered graph, which images do not keep.
+  if (cacheable && stages.empty() && !record.check && flags.is(Flag::fallback, "allow")) {
     if (std::shared_ptr<Executable> found = find_image(session, graph, key, record)) return found;
   }
   session->counters().graph_misses += 1;
@@ -172,7 +173,9 @@ Result<std::shared_ptr<Executable>> compile_here(const std::shared_ptr<Session>&
   options.dump = [&](const std::string& stage, const std::string& text) {
     record.dumps.emplace_back(stage, text);
   };
+  if (record.check) options.lowered = std::make_shared<LoweredGraph>();
   TW_ASSIGN_OR_RETURN(Program program, plan_program(graph, session->target().info().limits, options));
+  record.lowered = options.lowered;
   record.plan_seconds = seconds_since(start);
   if (wants(stages, "tile")) {
     for (const KernelEntry& entry : program.kernels)

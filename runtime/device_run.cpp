@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "runtime/bound_plan.h"
+#include "runtime/check.h"
 #include "runtime/launcher.h"
 #include "runtime/run_frame.h"
 
@@ -165,8 +166,27 @@ Status finish_output(const Device& device, const DeviceOutput& output, void* str
 
 }  // namespace
 
+Status Executable::check_device_kernels(const BoundPlan& plan, const RunFrame& frame,
+                                        const std::vector<OwnedTensor>& before) {
+  Device& device = *session_->device();
+  std::vector<OwnedTensor> copies;
+  std::vector<void*> pointers(program_.buffers.size(), nullptr);
+  for (size_t index = 0; index < pointers.size(); ++index) {
+    const BufferKind kind = program_.buffers[index].kind;
+    const bool is_stored = kind == BufferKind::Output || plan.arena.offsets[index] >= 0;
+    if (!is_stored || plan.buffer_bytes[index] == 0) continue;
+    copies.push_back(allocate_tensor(DType::U8, {plan.buffer_bytes[index]}));
+    pointers[index] = copies.back().ref.data;
+    TW_RETURN_IF_ERROR(
+        device.download(pointers[index], frame.pointers[index], plan.buffer_bytes[index], frame.stream));
+  }
+  TW_RETURN_IF_ERROR(device.synchronize(frame.stream));
+  return compare_kernels(*session_, program_, *record_.lowered, plan, pointers, before);
+}
+
 Status Executable::run_on_device(const RunRequest& request, std::span<const TensorView* const> inputs,
-                                 const BoundPlan& plan, RunFrame& frame) {
+                                 const BoundPlan& plan, RunFrame& frame,
+                                 const std::vector<OwnedTensor>* before) {
   Device& device = *session_->device();
   TW_RETURN_IF_ERROR(place_device_inputs(inputs, plan, frame));
   TW_RETURN_IF_ERROR(check_overlaps(request, inputs));
@@ -199,6 +219,7 @@ Status Executable::run_on_device(const RunRequest& request, std::span<const Tens
     if (!reported.is_ok()) return reported;
   }
   TW_RETURN_IF_ERROR(status);
+  if (before && record_.lowered) TW_RETURN_IF_ERROR(check_device_kernels(plan, frame, *before));
   bool waits = reports;
   for (const DeviceOutput& output : frame.device_outputs) {
     TW_RETURN_IF_ERROR(finish_output(device, output, frame.stream));
@@ -235,7 +256,7 @@ Status Executable::run_with_device_tensors(const RunRequest& request) {
   on_host.inputs = resolved;
   on_host.given = given;
   on_host.asked_place = AskedPlace::Host;
-  TW_RETURN_IF_ERROR(run_once(on_host));
+  TW_RETURN_IF_ERROR(run_once(on_host, nullptr));
   totals_.input_copies += static_cast<int64_t>(owned.size());
   for (size_t output = 0; output < given.size(); ++output)
     if (request.given[output] && request.given[output]->on_device)

@@ -140,7 +140,7 @@ Status Executable::bind_frozen(int input, const TensorView& tensor, std::shared_
 Result<std::shared_ptr<const BoundPlan>> Executable::make_plan(std::vector<int64_t> symbols) const {
   TW_ASSIGN_OR_RETURN(BoundSizes sizes, boundary_.resolve(std::move(symbols)));
   return bind_program(program_, lifetimes_, std::move(sizes), session_->memory(),
-                      runs_on_device() ? session_->device() : nullptr);
+                      runs_on_device() ? session_->device() : nullptr, record_.check);
 }
 
 Result<std::shared_ptr<const BoundPlan>> Executable::find_plan(std::span<const TensorView* const> inputs,
@@ -195,7 +195,7 @@ void Executable::give_frame(std::unique_ptr<RunFrame> frame) {
 }
 
 Status Executable::run(const RunRequest& request) {
-  return record_.check ? run_checked(request) : run_once(request);
+  return record_.check ? run_checked(request) : run_once(request, nullptr);
 }
 
 Status Executable::run_checked(const RunRequest& request) {
@@ -208,7 +208,7 @@ Status Executable::run_checked(const RunRequest& request) {
   TW_ASSIGN_OR_RETURN(std::shared_ptr<const BoundPlan> plan, find_plan(inputs, given));
   TW_ASSIGN_OR_RETURN(const std::vector<OwnedTensor> before,
                       copy_inputs(inputs, session_->device(), request.stream));
-  TW_RETURN_IF_ERROR(run_once(request));
+  TW_RETURN_IF_ERROR(run_once(request, &before));
   std::vector<TensorRef> found;
   std::vector<OwnedTensor> fetched;
   for (size_t output = 0; output < graph_.outputs.size(); ++output) {
@@ -227,10 +227,13 @@ Status Executable::run_checked(const RunRequest& request) {
     fetched.push_back(std::move(copy));
   }
   const DefaultFloatEnvironment environment;
-  return compare_with_reference(*session_, graph_, program_, plan->sizes.bindings, before, found);
+  // Every kernel was checked by itself before.
+  const std::string where_else =
+      record_.lowered ? ", though each kernel agrees with the lowered graph: a pass changed the graph" : "";
+  return compare_with_reference(*session_, graph_, program_, plan->sizes.bindings, before, found, where_else);
 }
 
-Status Executable::run_once(const RunRequest& request) {
+Status Executable::run_once(const RunRequest& request, const std::vector<OwnedTensor>* before) {
   TW_RETURN_IF_ERROR(check_counts(request));
   if (session_->device() && !runs_on_device() && wants_device(request))
     return run_with_device_tensors(request);
@@ -244,8 +247,8 @@ Status Executable::run_once(const RunRequest& request) {
                       find_plan(inputs, request.symbols ? *request.symbols : *no_symbols));
   std::unique_ptr<RunFrame> frame = take_frame();
   frame->stream = request.stream;
-  const Status status = runs_on_device() ? run_on_device(request, inputs, *plan, *frame)
-                                         : run_bound(request, inputs, *plan, *frame);
+  const Status status = runs_on_device() ? run_on_device(request, inputs, *plan, *frame, before)
+                                         : run_bound(request, inputs, *plan, *frame, before);
   if (!status.is_ok())
     for (AskedTensor& asked : request.asked) asked = AskedTensor();
 
@@ -411,7 +414,7 @@ Status Executable::place_outputs(const RunRequest& request, std::span<const Tens
 }
 
 Status Executable::run_bound(const RunRequest& request, std::span<const TensorView* const> inputs,
-                             const BoundPlan& plan, RunFrame& frame) {
+                             const BoundPlan& plan, RunFrame& frame, const std::vector<OwnedTensor>* before) {
   TW_RETURN_IF_ERROR(place_inputs(inputs, plan, frame));
   TW_RETURN_IF_ERROR(check_overlaps(request, inputs));
   TW_RETURN_IF_ERROR(place_outputs(request, inputs, plan, frame));
@@ -434,6 +437,8 @@ Status Executable::run_bound(const RunRequest& request, std::span<const TensorVi
     }
   }
   TW_RETURN_IF_ERROR(Launcher(*session_, program_, kernels_, plan, frame, nullptr).run_all());
+  if (before && record_.lowered)
+    TW_RETURN_IF_ERROR(compare_kernels(*session_, program_, *record_.lowered, plan, frame.pointers, *before));
   for (const OutputCopy& copy : frame.output_copies) copy_strided(copy.from, copy.to);
   return Status::ok();
 }

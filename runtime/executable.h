@@ -37,7 +37,8 @@ struct LoadedKernel {
 struct CompileRecord {
   std::string mode;  // "sync", "eager"
   std::string precision;
-  bool check = false;  // every run is compared with the reference
+  bool check = false;  // every run is compared with the reference, kernel by kernel if `lowered` is there
+  std::shared_ptr<const LoweredGraph> lowered;
   bool graph_cache_hit = false;
   std::string graph_key;
   double plan_seconds = 0, emit_seconds = 0, compile_seconds = 0, load_seconds = 0, total_seconds = 0;
@@ -108,7 +109,8 @@ class Executable {
   Executable(std::shared_ptr<Session> session, Graph graph, Program program,
              std::vector<LoadedKernel> kernels, CompileRecord record);
 
-  Status run_once(const RunRequest& request);
+  // `before`: dense copies of the inputs to check every kernel with, or null.
+  Status run_once(const RunRequest& request, const std::vector<OwnedTensor>* before);
   Status run_checked(const RunRequest& request);
   Status check_counts(const RunRequest& request) const;
   // Puts bound frozen tensors where an input is null; `held` keeps them alive.
@@ -118,13 +120,17 @@ class Executable {
                                                      const Bindings& given);
   Result<std::shared_ptr<const BoundPlan>> make_plan(std::vector<int64_t> symbols) const;
   Status run_bound(const RunRequest& request, std::span<const TensorView* const> inputs,
-                   const BoundPlan& plan, RunFrame& frame);
+                   const BoundPlan& plan, RunFrame& frame, const std::vector<OwnedTensor>* before);
   Status place_inputs(std::span<const TensorView* const> inputs, const BoundPlan& plan, RunFrame& frame);
   Status place_outputs(const RunRequest& request, std::span<const TensorView* const> inputs,
                        const BoundPlan& plan, RunFrame& frame);
   // The same on the session's device; what lies elsewhere is copied (device_run.cpp).
   Status run_on_device(const RunRequest& request, std::span<const TensorView* const> inputs,
-                       const BoundPlan& plan, RunFrame& frame);
+                       const BoundPlan& plan, RunFrame& frame,
+                       const std::vector<OwnedTensor>* before);
+  // compare_kernels over host copies of what the device holds.
+  Status check_device_kernels(const BoundPlan& plan, const RunFrame& frame,
+                              const std::vector<OwnedTensor>& before);
   Status place_device_inputs(std::span<const TensorView* const> inputs, const BoundPlan& plan,
                              RunFrame& frame);
   Status place_device_outputs(const RunRequest& request, std::span<const TensorView* const> inputs,

@@ -255,7 +255,7 @@ BufferId find_donor(const Program& program, const Lifetimes& lifetimes, size_t s
 }  // namespace
 
 ArenaPlan plan_arena(const Program& program, const Lifetimes& lifetimes,
-                     const std::vector<int64_t>& buffer_bytes) {
+                     const std::vector<int64_t>& buffer_bytes, bool keep_all) {
   ArenaPlan plan;
   plan.offsets.assign(program.buffers.size(), -1);
   std::vector<bool> given_away(program.buffers.size(), false);
@@ -265,7 +265,8 @@ ArenaPlan plan_arena(const Program& program, const Lifetimes& lifetimes,
   };
   for (size_t step = 0; step < program.launches.size(); ++step) {
     for (BufferId begun : lifetimes.begins[step]) {
-      const BufferId donor = find_donor(program, lifetimes, step, begun, buffer_bytes, given_away);
+      const BufferId donor =
+          keep_all ? BufferId{} : find_donor(program, lifetimes, step, begun, buffer_bytes, given_away);
       if (donor.is_valid()) {
         given_away[donor.index] = true;
         plan.offsets[begun.index] = plan.offsets[donor.index];
@@ -275,7 +276,7 @@ ArenaPlan plan_arena(const Program& program, const Lifetimes& lifetimes,
       }
     }
     for (BufferId ended : lifetimes.ends[step])
-      if (!given_away[ended.index]) holes.give(plan.offsets[ended.index], rounded(ended));
+      if (!keep_all && !given_away[ended.index]) holes.give(plan.offsets[ended.index], rounded(ended));
   }
   plan.bytes = holes.bytes();
   return plan;

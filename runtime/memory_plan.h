@@ -34,7 +34,8 @@ struct ArenaPlan {
   int64_t bytes = 0;
   int64_t reused_in_place = 0;  // temporaries that took the memory of an operand of their launch
 };
+// `keep_all`: no two temporaries share memory, so that all can be looked at after the run.
 ArenaPlan plan_arena(const Program& program, const Lifetimes& lifetimes,
-                     const std::vector<int64_t>& buffer_bytes);
+                     const std::vector<int64_t>& buffer_bytes, bool keep_all = false);
 
 }  // namespace tilewright
