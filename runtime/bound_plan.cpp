@@ -105,6 +105,8 @@ class Binder {
       grid_at_hint *= static_cast<double>(std::max<int64_t>(dim.hint(entry.kernel.symbols), 1));
     }
     const double scale = static_cast<double>(bound.grid) / grid_at_hint;
+    bound.bytes = static_cast<double>(entry.bytes) * scale;
+    bound.flops = static_cast<double>(entry.flops) * scale;
     bound.is_small = bound.grid <= 1 || static_cast<double>(entry.flops + entry.bytes) * scale < kSmallWork;
     plan_.max_arguments =
         std::max<int64_t>(plan_.max_arguments, static_cast<int64_t>(bound.buffers.size()) + 1);

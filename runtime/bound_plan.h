@@ -18,6 +18,7 @@ struct BoundLaunch {
   std::vector<int64_t> scalars;    // Kernel
   int64_t grid = 0;                // Kernel
   bool is_small = false;           // Kernel: not worth a second thread
+  double bytes = 0, flops = 0;     // Kernel: estimates, for profiles
   std::vector<TensorRef> tensors;  // Reference, Builtin, Copy: dense views without data, one a buffer
   int64_t count = 0;               // Loop
   std::vector<std::pair<uint32_t, int64_t>> advances;  // Loop: buffer, bytes a trip

@@ -159,10 +159,10 @@ class KernelCheck {
     if (!expected.is_ok())
       return expected.status().because(
           cat("check @", program_.name, ": the reference of ", name_of(step), " failed"));
-    const GraphTolerance tolerance = graph_tolerance(cut.part(), plan_.sizes.bindings);
+    Comparison comparison(cut.part(), from, plan_.sizes.bindings, options.custom_call);
     for (size_t i = 0; i < values.size(); ++i) {
       TW_ASSIGN_OR_RETURN(TensorRef found, tensor(values[i]));
-      const std::string different = difference(found, (*expected)[i].ref, tolerance);
+      const std::string different = comparison.difference(i, found, (*expected)[i].ref);
       if (different.empty()) continue;
       return Status::internal(cat("check @", program_.name, ": ", name_of(step), ": value ",
                                   lowered_.graph.value_name(values[i]), " of type ",

@@ -15,6 +15,7 @@
 #include "ir/verifier.h"
 #include "runtime/eager_program.h"
 #include "runtime/kernel_build.h"
+#include "runtime/override.h"
 
 namespace tilewright {
 namespace {
@@ -37,6 +38,7 @@ bool is_graph_option(Flag flag) {
     case Flag::dump_dir:
     case Flag::override_dir:
     case Flag::check:
+    case Flag::profile:
     case Flag::verify_ir:
     case Flag::skip:
     case Flag::fuel:
@@ -98,6 +100,18 @@ void write_dumps(const Flags& flags, const std::string& graph, const CompileReco
   }
 }
 
+// Why no further kernel is compiled: the job was cancelled or its time is over.
+std::function<Status()> stop_condition(double seconds, std::chrono::steady_clock::time_point start,
+                                       const std::atomic<bool>& cancelled) {
+  return [=, &cancelled] {
+    if (cancelled) return Status(Code::Cancelled, "compile was cancelled");
+    if (seconds > 0 && seconds_since(start) > seconds)
+      return Status(Code::DeadlineExceeded,
+                    cat("the compile timeout of ", seconds, " s was over before it began"));
+    return Status::ok();
+  };
+}
+
 // The fallbacks of a program, judged by the policy.
 Status judge_fallbacks(const Graph& graph, const Program& program, const Flags& flags) {
   if (program.fallbacks.empty() || flags.is(Flag::fallback, "allow")) return Status::ok();
@@ -145,11 +159,18 @@ std::shared_ptr<Executable> find_image(const std::shared_ptr<Session>& session, 
 }
 
 Result<std::shared_ptr<Executable>> compile_here(const std::shared_ptr<Session>& session, Graph graph,
-                                                 const CompileRequest& request) {
+                                                 const CompileRequest& request,
+                                                 const std::atomic<bool>& cancelled) {
   const auto start = std::chrono::steady_clock::now();
   TW_ASSIGN_OR_RETURN(Flags flags, effective_flags(*session, request));
   TW_RETURN_IF_ERROR(verify(graph));
+  const std::string& override_dir = flags.text(Flag::override_dir);
+  bool edited_graph = false;
+  if (!override_dir.empty()) {
+    TW_ASSIGN_OR_RETURN(graph, override_graph(override_dir, std::move(graph), &edited_graph));
+  }
   CompileRecord record;
+  record.profile = flags.text(Flag::profile);
   record.precision = flags.text(Flag::precision);
   session->counters().graphs_compiled += 1;
   if (flags.is(Flag::mode, "eager") || !session->target().info().is_runnable())
@@ -158,11 +179,15 @@ Result<std::shared_ptr<Executable>> compile_here(const std::shared_ptr<Session>&
   record.check = flags.boolean(Flag::check);
   BuildSettings settings = build_settings(*session, flags);
   const std::vector<std::string> stages = wanted_stages(flags, request);
+  settings.stop = stop_condition(
+      request.timeout_seconds > 0 ? request.timeout_seconds : flags.seconds(Flag::compile_timeout), start,
+      cancelled);
   settings.keep_llvm = wants(stages, "llvm");
   settings.keep_asm = wants(stages, "asm");
   const Hash128 key = graph_key(graph, settings.options, settings.target, settings.limits, settings.build_id);
   record.graph_key = key.to_hex();
-  const bool cacheable = !settings.build_id.empty();
+  // Edited tile programs are in no graph key.
+  const bool cacheable = !settings.build_id.empty() && override_dir.empty();
   // A check needs the lowered graph, which images do not keep.
   if (cacheable && stages.empty() && !record.check && flags.is(Flag::fallback, "allow")) {
     if (std::shared_ptr<Executable> found = find_image(session, graph, key, record)) return found;
@@ -176,6 +201,8 @@ Result<std::shared_ptr<Executable>> compile_here(const std::shared_ptr<Session>&
   if (record.check) options.lowered = std::make_shared<LoweredGraph>();
   TW_ASSIGN_OR_RETURN(Program program, plan_program(graph, session->target().info().limits, options));
   record.lowered = options.lowered;
+  int edited_kernels = 0;
+  if (!override_dir.empty()) TW_RETURN_IF_ERROR(override_kernels(override_dir, program, &edited_kernels));
   record.plan_seconds = seconds_since(start);
   if (wants(stages, "tile")) {
     for (const KernelEntry& entry : program.kernels)
@@ -203,7 +230,7 @@ Result<std::shared_ptr<Executable>> compile_here(const std::shared_ptr<Session>&
 
 void CompileJob::work() {
   const DefaultFloatEnvironment environment;
-  Result<std::shared_ptr<Executable>> made = compile_here(session_, std::move(graph_), request_);
+  Result<std::shared_ptr<Executable>> made = compile_here(session_, std::move(graph_), request_, cancelled_);
   std::lock_guard lock(mutex_);
   if (cancelled_) {
     status_ = Status(Code::Cancelled, "compile was cancelled");

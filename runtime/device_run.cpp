@@ -103,6 +103,8 @@ Status Executable::place_device_inputs(std::span<const TensorView* const> inputs
     frame.pointers[buffer.index] = block.data();
     frame.blocks.push_back(std::move(block));
     ++frame.input_copies;
+    frame.input_copy_bytes += plan.buffer_bytes[buffer.index];
+    copied_input_bytes_[input] += plan.buffer_bytes[buffer.index];
   }
   return Status::ok();
 }
@@ -117,11 +119,12 @@ Status Executable::place_device_outputs(const RunRequest& request, std::span<con
     DeviceOutput copy;
     if (given) {
       TW_RETURN_IF_ERROR(boundary_.check_output(plan.sizes, static_cast<int>(output), *given));
-      const int alias = graph_.outputs[output].alias_input;
+      const int input = frame.output_inputs[output];
+      const BufferId read = input >= 0 ? input_buffers_[static_cast<size_t>(input)] : BufferId{};
       const bool aliased =
-          alias >= 0 && given->data == inputs[static_cast<size_t>(alias)]->data && given->elements() > 0;
+          read.is_valid() && frame.pointers[read.index] == inputs[static_cast<size_t>(input)]->data;
       if (given->on_device && given->is_row_major() && is_aligned(*given) &&
-          (!aliased || alias_in_place_[output])) {
+          (!aliased || may_write_over(output, input))) {
         frame.pointers[buffer] = given->data;
         continue;
       }
@@ -189,7 +192,8 @@ Status Executable::run_on_device(const RunRequest& request, std::span<const Tens
                                  const std::vector<OwnedTensor>* before) {
   Device& device = *session_->device();
   TW_RETURN_IF_ERROR(place_device_inputs(inputs, plan, frame));
-  TW_RETURN_IF_ERROR(check_overlaps(request, inputs));
+  TW_RETURN_IF_ERROR(pair_outputs(request, inputs, frame));
+  TW_RETURN_IF_ERROR(check_overlaps(request, inputs, frame));
   TW_RETURN_IF_ERROR(place_device_outputs(request, inputs, plan, frame));
   TW_ASSIGN_OR_RETURN(frame.arena, take_device_block(device, plan.arena.bytes, frame));
   char* arena = static_cast<char*>(frame.arena.data());

@@ -10,6 +10,7 @@
 #include "runtime/bound_plan.h"
 #include "runtime/check.h"
 #include "runtime/launcher.h"
+#include "runtime/profile.h"
 #include "runtime/run_frame.h"
 
 namespace tilewright {
@@ -29,7 +30,11 @@ Executable::Executable(std::shared_ptr<Session> session, Graph graph, Program pr
       kernels_(std::move(kernels)),
       record_(std::move(record)),
       boundary_(graph_),
-      lifetimes_(find_lifetimes(program_)) {}
+      lifetimes_(find_lifetimes(program_)),
+      copied_input_bytes_(new std::atomic<int64_t>[graph_.inputs.size()]()),
+      profile_(record_.profile.empty()
+                   ? nullptr
+                   : std::make_unique<Profile>(program_, record_.profile == "-" ? "" : record_.profile)) {}
 
 Executable::~Executable() = default;
 
@@ -246,6 +251,7 @@ Status Executable::run_once(const RunRequest& request, const std::vector<OwnedTe
   TW_ASSIGN_OR_RETURN(std::shared_ptr<const BoundPlan> plan,
                       find_plan(inputs, request.symbols ? *request.symbols : *no_symbols));
   std::unique_ptr<RunFrame> frame = take_frame();
+  frame->profiling = profile_ != nullptr;
   frame->stream = request.stream;
   const Status status = runs_on_device() ? run_on_device(request, inputs, *plan, *frame, before)
                                          : run_bound(request, inputs, *plan, *frame, before);
@@ -258,6 +264,7 @@ Status Executable::run_once(const RunRequest& request, const std::vector<OwnedTe
   totals_.runs += 1;
   totals_.run_nanoseconds += nanoseconds;
   totals_.input_copies += frame->input_copies;
+  totals_.input_copy_bytes += frame->input_copy_bytes;
   totals_.output_copies += output_copies;
   totals_.bytes_fresh += frame->bytes_fresh;
   totals_.bytes_recycled += frame->bytes_recycled;
@@ -272,6 +279,7 @@ Status Executable::run_once(const RunRequest& request, const std::vector<OwnedTe
   counters.input_copies += frame->input_copies;
   counters.output_copies += output_copies;
   if (!status.is_ok()) counters.run_errors += 1;
+  if (profile_) profile_->add(frame->samples);
   give_frame(std::move(frame));
   return status;
 }
@@ -330,12 +338,57 @@ Status Executable::place_inputs(std::span<const TensorView* const> inputs, const
     frame.pointers[buffer.index] = block.data();
     frame.blocks.push_back(std::move(block));
     ++frame.input_copies;
+    frame.input_copy_bytes += bytes;
+    copied_input_bytes_[input] += bytes;
   }
   return Status::ok();
 }
 
-Status Executable::check_overlaps(const RunRequest& request,
-                                  std::span<const TensorView* const> inputs) const {
+Status Executable::pair_outputs(const RunRequest& request, std::span<const TensorView* const> inputs,
+                                RunFrame& frame) const {
+  frame.output_inputs.assign(request.given.size(), -1);
+  std::map<uintptr_t, std::pair<uintptr_t, int>> donated;  // begin: end and input
+  std::vector<bool> seen(request.donated.empty() ? 0 : inputs.size(), false);
+  for (const int64_t input : request.donated) {
+    const size_t at = static_cast<size_t>(input);
+    if (seen[at])
+      return Status::invalid(cat("run @", graph_.name, ": ", boundary_.input_name(static_cast<int>(input)),
+                                 " is donated twice"));
+    seen[at] = true;
+    uintptr_t begin, end;
+    inputs[at]->byte_range(&begin, &end);
+    donated[begin] = {end, static_cast<int>(input)};
+  }
+  for (size_t output = 0; output < request.given.size(); ++output) {
+    if (!request.given[output]) continue;
+    uintptr_t begin, end, input_begin, input_end;
+    request.given[output]->byte_range(&begin, &end);
+    if (begin == end) continue;
+    const int alias = graph_.outputs[output].alias_input;
+    if (alias >= 0) {
+      inputs[static_cast<size_t>(alias)]->byte_range(&input_begin, &input_end);
+      if (input_begin == begin && input_end == end) frame.output_inputs[output] = alias;
+    }
+    if (frame.output_inputs[output] >= 0) continue;
+    const auto donor = donated.find(begin);
+    if (donor != donated.end() && donor->second.first == end)
+      frame.output_inputs[output] = donor->second.second;
+  }
+  return Status::ok();
+}
+
+bool Executable::may_write_over(size_t output, int input) const {
+  if (input == graph_.outputs[output].alias_input) return alias_in_place_[output];
+  std::lock_guard lock(mutex_);
+  const auto [known, fresh] = donated_in_place_.try_emplace({output, input}, false);
+  if (fresh)
+    known->second = may_share_memory(program_, lifetimes_, input_buffers_[static_cast<size_t>(input)],
+                                     output_buffers_[output]);
+  return known->second;
+}
+
+Status Executable::check_overlaps(const RunRequest& request, std::span<const TensorView* const> inputs,
+                                  const RunFrame& frame) const {
   std::vector<ByteRange> outputs, reads;
   for (size_t output = 0; output < request.given.size(); ++output) {
     if (!request.given[output]) continue;
@@ -357,13 +410,8 @@ Status Executable::check_overlaps(const RunRequest& request,
     previous = &range;
   }
   std::vector<bool> is_alias(inputs.size(), false);
-  for (const ByteRange& range : outputs) {
-    const int input = graph_.outputs[static_cast<size_t>(range.argument)].alias_input;
-    if (input < 0) continue;
-    ByteRange read;
-    inputs[static_cast<size_t>(input)]->byte_range(&read.begin, &read.end);
-    if (read.begin == range.begin && read.end == range.end) is_alias[static_cast<size_t>(input)] = true;
-  }
+  for (const int input : frame.output_inputs)
+    if (input >= 0) is_alias[static_cast<size_t>(input)] = true;
   for (size_t input = 0; input < inputs.size(); ++input) {
     if (is_alias[input]) continue;
     ByteRange range;
@@ -393,12 +441,14 @@ Status Executable::place_outputs(const RunRequest& request, std::span<const Tens
       continue;
     }
     TW_RETURN_IF_ERROR(boundary_.check_output(plan.sizes, static_cast<int>(output), *given));
-    const int alias = graph_.outputs[output].alias_input;
+    // An input that was copied, or that nobody reads, is in nobody's way.
+    const int input = frame.output_inputs[output];
+    const BufferId read = input >= 0 ? input_buffers_[static_cast<size_t>(input)] : BufferId{};
     const bool aliased =
-        alias >= 0 && given->data == inputs[static_cast<size_t>(alias)]->data && given->elements() > 0;
+        read.is_valid() && frame.pointers[read.index] == inputs[static_cast<size_t>(input)]->data;
     const bool aligned =
         reinterpret_cast<uintptr_t>(given->data) % static_cast<uintptr_t>(dtype_bytes(type.dtype)) == 0;
-    if (given->is_row_major() && aligned && (!aliased || alias_in_place_[output])) {
+    if (given->is_row_major() && aligned && (!aliased || may_write_over(output, input))) {
       frame.pointers[buffer] = given->data;
       continue;
     }
@@ -416,7 +466,8 @@ Status Executable::place_outputs(const RunRequest& request, std::span<const Tens
 Status Executable::run_bound(const RunRequest& request, std::span<const TensorView* const> inputs,
                              const BoundPlan& plan, RunFrame& frame, const std::vector<OwnedTensor>* before) {
   TW_RETURN_IF_ERROR(place_inputs(inputs, plan, frame));
-  TW_RETURN_IF_ERROR(check_overlaps(request, inputs));
+  TW_RETURN_IF_ERROR(pair_outputs(request, inputs, frame));
+  TW_RETURN_IF_ERROR(check_overlaps(request, inputs, frame));
   TW_RETURN_IF_ERROR(place_outputs(request, inputs, plan, frame));
   TW_ASSIGN_OR_RETURN(frame.arena, take_block(session_->memory(), plan.arena.bytes, frame));
   char* arena = static_cast<char*>(frame.arena.data());

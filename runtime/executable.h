@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -39,6 +40,7 @@ struct CompileRecord {
   std::string precision;
   bool check = false;  // every run is compared with the reference, kernel by kernel if `lowered` is there
   std::shared_ptr<const LoweredGraph> lowered;
+  std::string profile;  // empty: off; else a trace file, or "-" for the report alone
   bool graph_cache_hit = false;
   std::string graph_key;
   double plan_seconds = 0, emit_seconds = 0, compile_seconds = 0, load_seconds = 0, total_seconds = 0;
@@ -70,6 +72,7 @@ struct RunRequest {
 struct BoundPlan;
 // The memory of one run, kept for the next.
 struct RunFrame;
+class Profile;
 
 // Immutable but for the tensors bound to frozen inputs; running is reentrant.
 class Executable {
@@ -102,7 +105,7 @@ class Executable {
   };
   struct Totals {
     std::atomic<int64_t> runs{0}, run_nanoseconds{0}, input_copies{0}, output_copies{0};
-    std::atomic<int64_t> bytes_fresh{0}, bytes_recycled{0}, arena_bytes{0};
+    std::atomic<int64_t> input_copy_bytes{0}, bytes_fresh{0}, bytes_recycled{0}, arena_bytes{0};
     std::atomic<int64_t> kernel_launches{0}, reference_launches{0}, other_launches{0}, host_builtins{0};
   };
 
@@ -126,8 +129,7 @@ class Executable {
                        const BoundPlan& plan, RunFrame& frame);
   // The same on the session's device; what lies elsewhere is copied (device_run.cpp).
   Status run_on_device(const RunRequest& request, std::span<const TensorView* const> inputs,
-                       const BoundPlan& plan, RunFrame& frame,
-                       const std::vector<OwnedTensor>* before);
+                       const BoundPlan& plan, RunFrame& frame, const std::vector<OwnedTensor>* before);
   // compare_kernels over host copies of what the device holds.
   Status check_device_kernels(const BoundPlan& plan, const RunFrame& frame,
                               const std::vector<OwnedTensor>& before);
@@ -140,7 +142,13 @@ class Executable {
   bool runs_on_device() const;
   bool wants_device(const RunRequest& request) const;
   Status upload_frozen(Frozen& frozen) const;
-  Status check_overlaps(const RunRequest& request, std::span<const TensorView* const> inputs) const;
+  // Finds the input whose memory a given output is: an alias pair or a donated input.
+  Status pair_outputs(const RunRequest& request, std::span<const TensorView* const> inputs,
+                      RunFrame& frame) const;
+  Status check_overlaps(const RunRequest& request, std::span<const TensorView* const> inputs,
+                        const RunFrame& frame) const;
+  // True when the output may be written while the input is still there.
+  bool may_write_over(size_t output, int input) const;
   Result<Block> allocate(int64_t bytes);
   std::unique_ptr<RunFrame> take_frame();
   void give_frame(std::unique_ptr<RunFrame> frame);
@@ -153,13 +161,16 @@ class Executable {
   const Boundary boundary_;
   const Lifetimes lifetimes_;
   std::vector<BufferId> input_buffers_, output_buffers_;
-  std::vector<bool> alias_in_place_;  // one an output: it may be written to while the input is still there
+  std::vector<bool> alias_in_place_;  // one an output: may_write_over its alias input
+  std::unique_ptr<std::atomic<int64_t>[]> copied_input_bytes_;  // one an input
+  std::unique_ptr<Profile> profile_;
   Totals totals_;
 
   mutable ForkMutex mutex_;  // guards what follows
   std::list<std::shared_ptr<const BoundPlan>> plans_;
   std::vector<std::shared_ptr<const Frozen>> frozen_;
   std::vector<std::unique_ptr<RunFrame>> frames_;
+  mutable std::map<std::pair<size_t, int>, bool> donated_in_place_;  // by output and input
 };
 
 }  // namespace tilewright

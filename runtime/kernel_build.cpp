@@ -1,6 +1,9 @@
 // Building the kernels of a program.
 #include "runtime/kernel_build.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -88,6 +91,27 @@ Status compile_kernel(const Session& session, const BuildSettings& settings, Job
   return Status::ok();
 }
 
+// perf names code by /tmp/perf-<pid>.map: address, size and name of each function.
+void tell_debuggers(const Session& session, const Job& job) {
+  for (const std::string& tool : session.flags().words(Flag::jit_debug)) {
+    if (tool != "perf") {
+      TW_LOG_ONCE(Runtime, Warn, "jit_debug: ", tool, " has no effect: kernels carry no debug information");
+      continue;
+    }
+    const std::string path = cat("/tmp/perf-", getpid(), ".map");
+    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    char line[256];
+    const int length =
+        std::snprintf(line, sizeof line, "%lx %lx tilewright::%s\n",
+                      static_cast<unsigned long>(reinterpret_cast<uintptr_t>(job.loaded.entry)),
+                      static_cast<unsigned long>(job.loaded.code_bytes),
+                      job.kernel ? job.kernel->name.c_str() : job.loaded.key.c_str());
+    if (fd < 0 || write(fd, line, static_cast<size_t>(length)) != length)
+      TW_LOG_ONCE(Runtime, Warn, "jit_debug: cannot write ", path);
+    if (fd >= 0) close(fd);
+  }
+}
+
 void adopt(Job& job, std::shared_ptr<const LoadedCode> code, std::string_view symbol) {
   job.artifact.entry = kEntry;
   job.loaded.code = std::move(code);
@@ -105,6 +129,7 @@ Status load_kernel(const Session& session, Job& job) {
                       session.target().load(job.artifact.object, std::vector<std::string>{kEntry}));
   adopt(job, std::move(code), kEntry);
   job.load_seconds = seconds_since(start);
+  tell_debuggers(session, job);
   return Status::ok();
 }
 
@@ -169,6 +194,10 @@ void build(Session& session, Cache* cache, const BuildSettings& settings, Job& j
       return;
     }
   }
+  // One compile cannot be stopped once it runs, and its time is no fault of the kernel's: nothing is
+  // recorded.
+  job.status = settings.stop ? settings.stop() : Status::ok();
+  if (!job.status.is_ok()) return;
   job.status = compile_kernel(session, settings, job);
   if (!job.status.is_ok()) {
     if (cache) cache->put(CacheKind::Failure, job.artifact.key, job.status.to_string());
@@ -226,6 +255,8 @@ Result<BuiltKernels> build_kernels(Session& session, Program& program, const Bui
   run_jobs(order, threads, [&](Job& job) { build(session, cache, settings, job); });
   if (session.target().links()) load_jobs(session, cache, order);
   BuiltKernels built;
+  for (Job* job : order)
+    if (job->status.code() == Code::Cancelled) return job->status;
   for (Job* job : order) {
     record.emit_seconds += job->emit_seconds;
     record.compile_seconds += job->compile_seconds;

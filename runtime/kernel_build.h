@@ -1,6 +1,7 @@
 // From tile programs to loaded code: kernel keys, the cache, emission and compilation on own threads.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "codegen/image.h"
@@ -15,6 +16,8 @@ struct BuildSettings {
   std::string limits;   // as text
   std::string build_id;
   bool fused_precision = false, fast_precision = false;
+  // Asked before each kernel is compiled: a status ends that, for this kernel and all later ones.
+  std::function<Status()> stop;
   bool keep_llvm = false, keep_asm = false;  // dumps wanted: compiles even what is cached
 };
 BuildSettings build_settings(const Session& session, const Flags& flags);

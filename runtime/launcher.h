@@ -26,6 +26,7 @@ class Launcher {
 
  private:
   Status run(const BoundLaunch& launch);
+  Status run_unmeasured(const BoundLaunch& launch);
   Status run_kernel(const BoundLaunch& launch);
   Status run_builtin(const BoundLaunch& launch, std::span<const TensorRef> tensors);
   Status run_reference(const BoundLaunch& launch, std::span<const TensorRef> tensors);

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "ir/text.h"
 #include "runtime/executable.h"
+#include "runtime/profile.h"
 #include "runtime/run_frame.h"
 
 namespace tilewright {
@@ -125,6 +126,16 @@ std::string Executable::report_json() {
   json.key("bytes").begin_object();
   json.field("fresh", totals_.bytes_fresh.load()).field("recycled", totals_.bytes_recycled.load());
   json.field("arena", totals_.arena_bytes.load()).end_object();
+  if (profile_) {
+    json.key("profile");
+    profile_->write(json);
+  }
+  json.key("copied_inputs").begin_object();
+  for (size_t input = 0; input < graph_.inputs.size(); ++input)
+    if (const int64_t bytes = copied_input_bytes_[input])
+      json.field(graph_.value_name(graph_.inputs[input].value), bytes);
+  json.end_object();
+  json.field("input_copy_bytes", totals_.input_copy_bytes.load());
   json.field("input_copies", totals_.input_copies.load())
       .field("output_copies", totals_.output_copies.load());
   json.end_object();

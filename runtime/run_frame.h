@@ -6,6 +6,7 @@
 
 #include "ir/reference/kernel.h"
 #include "runtime/memory.h"
+#include "runtime/profile.h"
 
 namespace tilewright {
 
@@ -27,6 +28,9 @@ struct RunFrame {
   std::vector<void*> arguments;                     // of the launch that runs
   std::vector<Block> blocks;                        // copies of inputs, outputs that are copied at the end
   std::vector<OutputCopy> output_copies;
+  std::vector<int> output_inputs;     // one an output: input whose memory the given tensor is; -1: none
+  std::vector<LaunchSample> samples;  // when `profiling`
+  bool profiling = false;
   Block arena;
   Block scratch;
   Block device_error;  // the error word of kernels on a device
@@ -35,7 +39,7 @@ struct RunFrame {
   int64_t scratch_stride = 0;
   int64_t error_word[3] = {0, 0, 0};
   // Counted here, added to the totals when the run ends.
-  int64_t input_copies = 0, bytes_fresh = 0, bytes_recycled = 0;
+  int64_t input_copies = 0, input_copy_bytes = 0, bytes_fresh = 0, bytes_recycled = 0;
   int64_t kernel_launches = 0, reference_launches = 0, other_launches = 0;
   int64_t host_builtins = 0;  // of a device's program
 
@@ -43,10 +47,11 @@ struct RunFrame {
     blocks.clear();
     output_copies.clear();
     device_outputs.clear();
+    samples.clear();
     arena = Block();
     device_error = Block();
     error_word[0] = 0;
-    input_copies = bytes_fresh = bytes_recycled = 0;
+    input_copies = input_copy_bytes = bytes_fresh = bytes_recycled = 0;
     kernel_launches = reference_launches = other_launches = host_builtins = 0;
   }
 };

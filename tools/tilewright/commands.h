@@ -42,6 +42,7 @@ struct RunRequest : Common {
   uint64_t seed = 0;
   bool random = false;
   bool compare = false;  // also run on reference kernels and compare
+  bool profile = false;  // show the time of each kernel
   int repeat = 1;
   std::string output_dir;
 };

@@ -79,6 +79,7 @@ int main(int argc, char** argv) {
   run_app->add_option("--output-dir", run.output_dir, "write every output there as name.npy");
   run_app->add_option("--repeat", run.repeat, "run this many times, for timing")
       ->check(CLI::Range(1, 1000000000));
+  run_app->add_flag("--profile", run.profile, "show time, bytes and flops of each kernel");
   run_app->add_flag("--compare", run.compare,
                     "run on reference kernels too and compare within the declared tolerance");
   add_target(run_app, run);

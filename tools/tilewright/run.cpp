@@ -95,11 +95,24 @@ std::string compare(const tw::Session& session, const tw::Graph& graph,
   return first_difference(graph, inputs, found, eager(inputs, options), options.symbols);
 }
 
+// One line a kernel or other launch, the longest first.
+void print_profile(const Json& profile) {
+  std::printf("%-24s %8s %12s %10s %10s  %s\n", "launch", "runs", "us each", "GB/s", "GFLOP/s", "what");
+  for (const Json& line : profile) {
+    const double runs = line["runs"].get<double>();
+    std::printf("%-24s %8.0f %12.3f %10.2f %10.2f  %s\n", line["name"].get<std::string>().c_str(), runs,
+                1e6 * line["seconds"].get<double>() / runs, line["gb_per_second"].get<double>(),
+                line["gflop_per_second"].get<double>(), line["description"].get<std::string>().c_str());
+  }
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 int run(const RunRequest& request) {
   const tw::Graph graph = choose_graph(request.choice);
-  const tw::Session session = make_session(request);
+  const tw::Session session =
+      make_session(request, request.profile ? tw::OptionList{{"profile", "-"}} : tw::OptionList{});
   Symbols symbols = given_symbols(request);
   const std::vector<tw::Tensor> tensors = make_inputs(request, graph, &symbols);
   std::vector<const tw::Tensor*> inputs;
@@ -146,6 +159,10 @@ int run(const RunRequest& request) {
   if (seconds.size() > 1)
     std::cout << ", median of " << seconds.size() << " " << sorted[sorted.size() / 2] << " s";
   std::cout << "; " << result["report"]["launches"].dump() << "\n";
+  if (request.profile) {
+    std::cout.flush();
+    print_profile(result["report"]["profile"]);
+  }
   bool differs = false;
   if (request.compare) {
     const std::string difference = compare(session, graph, inputs, options, outputs);
