@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/text.h"
+#include "codegen/emit/block_product.h"
 #include "codegen/emit/loops.h"
 
 namespace tilewright {
@@ -226,25 +227,66 @@ int64_t BlockEmitter::known_multiple(const Dim& value) const {
 Status BlockEmitter::emit_for(const Instruction& loop) {
   if (emit_tensor_loop(loop)) return status_;
   multiples_[loop.symbol] = std::min(known_multiple(loop.from), known_multiple(loop.step));
+  const tile::Block& block = loop.blocks[0];
+  std::vector<CarriedProduct> products = find_carried_products(loop);
+  LoopValues start;
+  Instruction yield;  // what goes through memory
+  if (!block.body.empty()) yield = block.body.back();
+  std::vector<ValueId> yielded, initial, params;
   std::vector<ScratchTile> tiles;
-  for (ValueId result : loop.results) tiles.push_back(new_scratch(type(result)));
-  fill_tiles(loop.operands, tiles);
+  auto in_registers = [&](size_t index) {
+    return std::any_of(products.begin(), products.end(),
+                       [&](const CarriedProduct& each) { return each.index == index; });
+  };
   for (size_t i = 0; i < loop.results.size(); ++i) {
-    scratch_tiles_[loop.results[i].index] = tiles[i];
-    scratch_tiles_[loop.blocks[0].params[i].index] = tiles[i];
+    if (in_registers(i)) continue;
+    tiles.push_back(new_scratch(type(loop.results[i])));
+    initial.push_back(loop.operands[i]);
+    yielded.push_back(yield.operands[i]);
+    params.push_back(block.params[i]);
+  }
+  yield.operands = yielded;
+  for (CarriedProduct& each : products) {
+    for (const CarriedProduct::Link& link : each.links) {
+      link.product->prepare();
+      carried_products_[link.dot] = &each;
+    }
+    std::vector<Value*> sums = each.links[0].product->start(loop.operands[each.index]);
+    start.insert(start.end(), sums.begin(), sums.end());
+  }
+  fill_tiles(initial, tiles);
+  for (size_t i = 0, next = 0; i < loop.results.size(); ++i) {
+    if (in_registers(i)) continue;
+    scratch_tiles_[loop.results[i].index] = tiles[next];
+    scratch_tiles_[block.params[i].index] = tiles[next++];
   }
   Value *from = dim(loop.from), *to = dim(loop.to), *step = dim(loop.step);
   const Resources reads_before = read_, writes_before = written_;
   Status done;
-  for_loop(from, to, step, [&](Value* index) {
+  auto take = [&](const LoopValues& values) {
+    auto at = values.begin();
+    for (CarriedProduct& each : products) {
+      const auto count = static_cast<std::ptrdiff_t>(each.links[0].product->register_count());
+      each.sums.assign(at, at + count);
+      at += count;
+    }
+  };
+  take(emit_carried_loop(b_, from, to, step, start, [&](Value* index, const LoopValues& now) {
     barrier();  // what came before is one of two things: the code above or the end of this body
+    take(now);
     symbols_[loop.symbol] = index;
-    done = emit_block(loop.blocks[0]);
-    if (done.is_ok() && !loop.blocks[0].body.empty())
-      emit_yield(loop.blocks[0].body.back(), loop.blocks[0].params);
-  });
+    done = emit_block(block);
+    if (done.is_ok() && !block.body.empty()) emit_yield(yield, params);
+    LoopValues next;
+    for (const CarriedProduct& each : products) next.insert(next.end(), each.sums.begin(), each.sums.end());
+    return next;
+  }));
   read_.insert(reads_before.begin(), reads_before.end());
   written_.insert(writes_before.begin(), writes_before.end());
+  for (CarriedProduct& each : products) {
+    for (const CarriedProduct::Link& link : each.links) carried_products_.erase(link.dot);
+    scratch_tiles_[loop.results[each.index].index] = each.links[0].product->finish(each.sums);
+  }
   return done.is_ok() ? status_ : done;
 }
 

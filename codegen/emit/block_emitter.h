@@ -5,6 +5,8 @@
 // shared memory; barriers stand between steps of which one writes what another reads or writes.
 #pragma once
 
+#include <memory>
+
 #include "codegen/emit/simt_ops.h"
 #include "codegen/emit/tile_emitter.h"
 
@@ -12,6 +14,8 @@ namespace tilewright {
 
 // The entry point `out->entry` in the context's module, and what a launch of it needs.
 Status emit_block_kernel(const tile::Kernel& kernel, EmitContext context, EmittedKernel* out);
+
+class BlockProduct;
 
 class BlockEmitter final : public TileEmitter {
  public:
@@ -121,6 +125,21 @@ class BlockEmitter final : public TileEmitter {
   // ---- contractions (block_dot.cpp; block_tensor.cpp: on tensor cores) ----
   void emit_dot(const tile::Instruction& instruction) override;
   ScratchTile staged_operand(ValueId value);
+  // Dots of a loop's body, each of which adds to the one before and the first to what the loop carries, and
+  // nobody else reads that: their sums stay in registers.
+  struct CarriedProduct {
+    struct Link {
+      const tile::Instruction* dot = nullptr;
+      ValueId before;  // the carry, or the dot before
+      std::shared_ptr<BlockProduct> product;
+    };
+    std::vector<Link> links;
+    size_t index = 0;  // of the carry
+    std::vector<Value*> sums;
+  };
+  std::vector<CarriedProduct> find_carried_products(const tile::Instruction& loop);
+  // What the dot adds to, element by element: the carry or another dot's result; invalid: something else.
+  ValueId added_to(ValueId value, ValueId carry) const;
   // The dot on tensor cores; false, with nothing emitted, where that is not for them.
   bool emit_tensor_dot(const tile::Instruction& dot);
   // A whole loop whose body is one dot into a carried tile; false, with nothing emitted, where that is not
@@ -135,6 +154,7 @@ class BlockEmitter final : public TileEmitter {
   Value* all_aligned_ = nullptr;                // all data pointers are multiples of 16
   llvm::Instruction* global_stride_ = nullptr;  // stands for global_bytes_ until that is known
   int64_t shared_bytes_ = 0, global_bytes_ = 0;
+  std::map<const tile::Instruction*, CarriedProduct*> carried_products_;
   bool serial_ = false;                                    // loops over points are one thread's
   Resources read_, written_;                               // since the last barrier
   std::map<std::string, int64_t, std::less<>> multiples_;  // of loop variables

@@ -21,6 +21,7 @@ struct SumLayout {
   int64_t each_rows = 1, each_columns = 1;  // sums of one warp or thread
   int64_t row_group = 1, column_group = 1;  // Threads: neighbours
 
+  friend bool operator==(const SumLayout&, const SumLayout&) = default;
   int64_t padded_rows() const { return grid_rows * each_rows; }
   int64_t padded_columns() const { return grid_columns * each_columns; }
   // Registers of a thread for sums.

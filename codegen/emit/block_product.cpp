@@ -200,7 +200,7 @@ void BlockProduct::for_sums(
   }
 }
 
-BlockProduct::Sums BlockProduct::start(ValueId acc) {
+BlockProduct::Sums BlockProduct::start(ValueId acc, ValueId carry, const Sums* carried) {
   const auto count = static_cast<size_t>(layout_.registers());
   const Instruction* source = e_.plan_.definition(acc);
   if (source && source->opcode == Opcode::Const) return Sums(count, e_.literal(source->literal, dtype_));
@@ -217,14 +217,15 @@ BlockProduct::Sums BlockProduct::start(ValueId acc) {
       Point point;
       point.axis = {clamp(row, layout_.rows), clamp(b_.CreateAdd(column, i32(lane)), layout_.columns)};
       e_.memo_.clear();
+      if (carried) e_.bound_[carry.index] = (*carried)[first + lane];
       sums[first + lane] = e_.eval(acc, point);
     }
   });
   e_.memo_.clear();
+  if (carried) e_.bound_.erase(carry.index);
   return sums;
 }
 
-// Sums go to shared memory, where whatever follows reads them.
 ScratchTile BlockProduct::finish(const Sums& sums) {
   ScratchTile tile;
   tile.data = region_;
@@ -270,19 +271,25 @@ ScratchTile BlockProduct::finish(const Sums& sums) {
 
 ScratchTile BlockProduct::emit() {
   prepare();
-  Sums sums = start(dot_.operands[2]);
+  return finish(multiply_staged(start(dot_.operands[2])));
+}
+
+BlockProduct::Sums BlockProduct::add(ValueId carry, const Sums& sums) {
+  return multiply_staged(start(dot_.operands[2], carry, &sums));
+}
+
+BlockProduct::Sums BlockProduct::multiply_staged(const Sums& sums) {
   BlockEmitter::Resources reads;
   e_.add_reads(lhs_.value, reads);
   e_.add_reads(rhs_.value, reads);
   e_.synchronize(reads, {region_});
-  Value* slot = region_;
   clear_padding();
-  stage(lhs_, slot);
-  stage(rhs_, slot);
+  stage(lhs_, region_);
+  stage(rhs_, region_);
   e_.ops_.copy_commit();
   e_.ops_.copy_wait(0);
   e_.barrier();
-  return finish(multiply(slot, sums));
+  return multiply(region_, sums);
 }
 
 ScratchTile BlockProduct::emit_loops(const Instruction& outermost) {

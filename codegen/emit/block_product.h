@@ -19,12 +19,24 @@ class BlockProduct {
   bool plan(const tile::Instruction* loop);
   // The dot on its own.
   ScratchTile emit();
+  // The dot in a loop that carries its sums: before the loop prepare and start, in its body add, after it
+  // finish.
+  using Sums = std::vector<llvm::Value*>;
+  void prepare();
+  // The values of acc; `carry`, which it may read in place, has the given ones.
+  Sums start(ValueId acc, ValueId carry = {}, const Sums* carried = nullptr);
+  Sums add(ValueId carry, const Sums& sums);
+  // Sums go to shared memory, where whatever follows reads them.
+  ScratchTile finish(const Sums& sums);
+  int64_t register_count() const { return layout_.registers(); }
+  bool has_sums_of(const BlockProduct& other) const {
+    return dtype_ == other.dtype_ && layout_ == other.layout_;
+  }
   // Loops around nothing but the dot.
   ScratchTile emit_loops(const tile::Instruction& outermost);
 
  private:
   using Value = llvm::Value;
-  using Sums = std::vector<Value*>;
   // One side of the product.
   struct Operand {
     ValueId value;
@@ -51,11 +63,10 @@ class BlockProduct {
   Value* chunk_offset(const StagedTile& tile, Value* row, Value* chunk);
 
   // ---- sums ----
-  void prepare();
   void prepare_lanes(Operand& operand, Value* warp_base, bool is_lhs);
   // Calls the body for each run of neighbouring sums of this thread: where it is, its registers.
   void for_sums(const std::function<void(Value* row, Value* column, size_t first, unsigned count)>& body);
-  Sums start(ValueId acc);
+  Sums multiply_staged(const Sums& sums);
   Sums emit_nest(const tile::Instruction& loop, const Sums& sums);
   Sums pipeline(const tile::Instruction& loop, const Sums& sums);
   Sums multiply(Value* slot, const Sums& sums);
@@ -63,7 +74,6 @@ class BlockProduct {
   Sums multiply_by_threads(Value* slot, const Sums& sums);
   std::vector<Value*> read_share(const Operand& operand, Value* slot, Value* thread, int64_t threads,
                                  int64_t each, int64_t group, Value* step);
-  ScratchTile finish(const Sums& sums);
 
   Value* i32(int64_t value) { return b_.getInt32(static_cast<uint32_t>(value)); }
   Value* at(Value* base, Value* offset);

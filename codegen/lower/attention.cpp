@@ -1,6 +1,7 @@
 // Attention kept whole: which nodes, and the tiles that forward and backward share.
 #include "codegen/lower/attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -52,6 +53,22 @@ AttentionProblem read_attention(const Graph& graph, const Node& node) {
       attributes.has("scale") ? attributes.get_float("scale") : 1 / std::sqrt(static_cast<double>(p.width));
   p.softcap = attributes.get_float("softcap"), p.dropout = attributes.get_float("dropout");
   return p;
+}
+
+AttentionBlock attention_block(const TargetLimits& limits, DType dtype, int64_t width) {
+  AttentionBlock block;
+  if (limits.shared_bytes_per_block == 0) return block;
+  // Queries, keys, values and what is between them for two blocks of threads a multiprocessor.
+  block.keys = block.keys_of_few = 64;
+  block.wanted_instances = limits.multiprocessors;
+  const int64_t row_bytes = width * std::max<int64_t>(dtype_bytes(dtype), 2);
+  while (block.keys > 16 && 3 * block.keys * row_bytes > limits.shared_bytes_per_block / 2) {
+    block.keys /= 2;
+    block.queries /= 2;
+  }
+  block.keys_of_few = block.keys;
+  block.min_queries = std::min(block.min_queries, block.queries);
+  return block;
 }
 
 int AttentionTiles::add_param(const char* name, ValueId value, AccessMode mode) {
@@ -121,6 +138,17 @@ ValueId AttentionTiles::load_statistic(int param, const ScoreBlock& block, doubl
 void AttentionTiles::store_statistic(int param, const ScoreBlock& block, ValueId tile) {
   kernel.store(
       tile, tile::Access{param, {{block.batch, {}, {}}, block.head_index(0), block.query_index(0)}, false});
+}
+
+ValueId AttentionTiles::accumulate(ValueId computed, ValueId loaded, ValueId acc, bool bounded) {
+  const TargetLimits& limits = program_.limits();
+  // Unbounded values may leave the range of f16.
+  const bool fits = problem_.dtype == DType::BF16 || (problem_.dtype == DType::F16 && bounded);
+  if (limits.shared_bytes_per_block == 0 || !limits.has_bf16_dot || !fits)
+    return dot(computed, widen(loaded), acc);
+  ValueId high = kernel.convert(computed, problem_.dtype);
+  ValueId rest = subtract(computed, widen(high));
+  return dot(kernel.convert(rest, problem_.dtype), loaded, dot(high, loaded, acc));
 }
 
 ValueId AttentionTiles::nothing_to_zero(ValueId x) {

@@ -8,6 +8,15 @@ namespace tilewright {
 // Attention and its gradient are lowered whole (not expanded) when this says so.
 bool attention_is_lowered(const Graph& graph, const Node& node);
 
+// Queries and keys of a block, from what the chip has: whole caches of a core, or shared memory and registers
+// of a block of threads.
+struct AttentionBlock {
+  int64_t queries = 64, min_queries = 16, keys = 128;
+  int64_t keys_of_few = 512;  // few queries leave room for more keys
+  int64_t wanted_instances = 16;
+};
+AttentionBlock attention_block(const TargetLimits& limits, DType dtype, int64_t width);
+
 struct AttentionProblem {
   ValueId q, k, v, mask, state;  // mask and state may be absent
   Dim batch, heads, key_heads, group, queries, keys;
@@ -92,6 +101,9 @@ class AttentionTiles {
   ValueId subtract(ValueId a, ValueId b) { return kernel.elementwise(Op::Subtract, {a, b}); }
   ValueId exponential(ValueId a) { return kernel.elementwise(Op::Exponential, {a}); }
   ValueId widen(ValueId a) { return kernel.convert(a, problem_.work); }
+  // acc plus products of computed values with loaded ones.  Where the chip multiplies the tensors' type with
+  // wide sums the computed values go in as two parts of that type; `bounded`: they are at most about 1.
+  ValueId accumulate(ValueId computed, ValueId loaded, ValueId acc, bool bounded);
   // 0 where the value is -inf.
   ValueId nothing_to_zero(ValueId x);
   // A value a row repeated along the columns of a matrix.

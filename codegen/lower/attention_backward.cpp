@@ -13,7 +13,6 @@ using tile::TileType;
 
 namespace {
 
-constexpr int64_t kBlock = 64;  // queries and keys of a block
 constexpr int64_t kOutputOperand = 6, kLseOperand = 7;
 
 class Backward {
@@ -24,9 +23,12 @@ class Backward {
         node_(builder.graph().node(id)),
         problem_(read_attention(builder.graph(), node_)) {
     const std::vector<Symbol>& symbols = builder_.graph().symbols;
+    const AttentionBlock most =
+        attention_block(builder_.limits(), problem_.dtype, std::max(problem_.width, problem_.value_width));
+    const int64_t block = std::min<int64_t>(most.queries, 64);
     queries_ = clip_tile(problem_.queries, hint_of(problem_.queries, symbols),
-                         even_block(problem_.queries, kBlock, 16));
-    keys_ = clip_tile(problem_.keys, hint_of(problem_.keys, symbols), even_block(problem_.keys, kBlock, 16));
+                         even_block(problem_.queries, block, 16));
+    keys_ = clip_tile(problem_.keys, hint_of(problem_.keys, symbols), even_block(problem_.keys, block, 16));
     row_sums_type_ = TensorType{problem_.work, {problem_.batch, problem_.heads, problem_.queries}};
     row_sums_ = builder_.add_temporary(row_sums_type_, "attention row sums");
   }
@@ -123,9 +125,9 @@ class Backward {
     };
     Pieces pieces = differentiate(tiles, block, params, k, rows(params.q, problem_.width, true), v,
                                   rows(params.g, problem_.value_width, true));
-    ValueId g = tiles.widen(rows(params.g, problem_.value_width, false)),
-            q = tiles.widen(rows(params.q, problem_.width, false));
-    sums = kernel.end_block({tiles.dot(pieces.scores, q, sums[0]), tiles.dot(pieces.weights, g, sums[1])});
+    ValueId g = rows(params.g, problem_.value_width, false), q = rows(params.q, problem_.width, false);
+    sums = kernel.end_block({tiles.accumulate(pieces.scores, q, sums[0], false),
+                             tiles.accumulate(pieces.weights, g, sums[1], false)});
     if (grouped) sums = kernel.end_block(sums);
     tiles.store_rows(dk, block.batch, key_head, block.key, sums[0]);
     tiles.store_rows(dv, block.batch, key_head, block.key, sums[1]);
@@ -153,8 +155,8 @@ class Backward {
     };
     Pieces pieces = differentiate(tiles, block, params, q, rows(params.k, problem_.width, true), g,
                                   rows(params.v, problem_.value_width, true));
-    ValueId k = tiles.widen(rows(params.k, problem_.width, false));
-    sum = kernel.end_block({tiles.dot(pieces.scores, k, sum)})[0];
+    ValueId k = rows(params.k, problem_.width, false);
+    sum = kernel.end_block({tiles.accumulate(pieces.scores, k, sum, false)})[0];
     tiles.store_rows(dq, block.batch, block.head, block.query, sum);
     tiles.launch("attention_grad: queries", id_);
   }

@@ -13,12 +13,6 @@ using tile::TileType;
 
 namespace {
 
-constexpr int64_t kBlockQueries = 64;
-constexpr int64_t kMinBlockQueries = 16;
-constexpr int64_t kBlockKeys = 128;
-constexpr int64_t kBlockKeysOfFew = 512;  // few queries leave room for more keys
-constexpr int64_t kWantedInstances = 16;
-
 struct Running {
   ValueId max, sum, output;
 };
@@ -56,16 +50,19 @@ class ForwardKernel {
     const std::vector<Symbol>& symbols = builder_.graph().symbols;
     int64_t queries = hint_of(problem_.queries, symbols), keys = hint_of(problem_.keys, symbols);
     int64_t heads = hint_of(problem_.batch, symbols) * hint_of(problem_.heads, symbols);
-    int64_t rows = kBlockQueries;
-    while (rows > kMinBlockQueries && heads * ((queries + rows - 1) / rows) < kWantedInstances) rows /= 2;
+    const AttentionBlock most =
+        attention_block(builder_.limits(), problem_.dtype, std::max(problem_.width, problem_.value_width));
+    int64_t rows = most.queries;
+    while (rows > most.min_queries && heads * ((queries + rows - 1) / rows) < most.wanted_instances)
+      rows /= 2;
     block_.queries = clip_tile(problem_.queries, queries, even_block(problem_.queries, rows, 4));
     if (problem_.queries.is_constant(1) && problem_.group.is_constant()) {
       // One query: the heads that share keys make up a block, so that keys are read once for all.
-      for (int64_t heads = 1; heads <= std::min(problem_.group.constant(), kBlockQueries); ++heads) {
+      for (int64_t heads = 1; heads <= std::min(problem_.group.constant(), most.queries); ++heads) {
         if (problem_.group.constant() % heads == 0) block_.heads = heads;
       }
     }
-    int64_t columns = block_.queries < kMinBlockQueries ? kBlockKeysOfFew : kBlockKeys;
+    int64_t columns = block_.queries < most.min_queries ? most.keys_of_few : most.keys;
     block_.keys = clip_tile(problem_.keys, keys, even_block(problem_.keys, columns, 32));
   }
 
@@ -98,7 +95,7 @@ class ForwardKernel {
     ValueId weights = tiles_.drop(tiles_.keep(block_), powers);
     ValueId v = tiles_.load_rows(v_, block_.batch, key_head, block_.key, block_.keys, problem_.value_width);
     ValueId faded = tiles_.multiply(before.output, tiles_.per_row(fade, before.output));
-    after.output = tiles_.dot(weights, tiles_.widen(v), faded);
+    after.output = tiles_.accumulate(weights, v, faded, problem_.dropout == 0);
     return after;
   }
 

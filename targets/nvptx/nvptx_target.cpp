@@ -165,7 +165,12 @@ Result<std::shared_ptr<const LoadedCode>> NvptxTarget::load(std::string_view byt
   if (!loaded.is_ok())
     return log.text().empty() ? loaded : Status(loaded.code(), cat(loaded.message(), "; ", log.text()));
   auto code = std::make_shared<CudaCode>(*driver_, module, bytes.size());
-  for (const std::string& name : symbols) TW_RETURN_IF_ERROR(code->find(name));
+  for (const std::string& name : symbols) {
+    TW_RETURN_IF_ERROR(code->find(name));
+    // The driver may give a function the address of one that is gone, and what was allowed that one.
+    std::lock_guard lock(mutex_);
+    shared_allowed_.erase(code->symbol(name));
+  }
   return std::shared_ptr<const LoadedCode>(std::move(code));
 }
 
