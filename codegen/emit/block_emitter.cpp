@@ -310,6 +310,13 @@ Status BlockEmitter::emit_if(const Instruction& branch) {
   return done.is_ok() ? status_ : done;
 }
 
+int BlockEmitter::blocks_together() const {
+  constexpr int64_t kMostRegisters = 32;  // sums that leave room for the rest in half of a thread's registers
+  constexpr int64_t kSystemShared = 1024;  // what the chip keeps of a block's
+  const bool fits = 2 * (shared_bytes_ + kSystemShared) <= context_.limits.shared_bytes_per_block;
+  return product_registers_ > 0 && product_registers_ <= kMostRegisters && fits ? 2 : 1;
+}
+
 // ---- entry
 // ------------------------------------------------------------------------------------------------------------------
 
@@ -332,6 +339,8 @@ Status emit_block_kernel(const tile::Kernel& kernel, EmitContext context, Emitte
     function->addParamAttr(0, llvm::Attribute::get(context.llvm(), "nvvm.grid_constant"));
   }
   TW_RETURN_IF_ERROR(emitter.emit());
+  if (is_ptx && emitter.blocks_together() > 1)
+    function->addFnAttr("nvvm.minctasm", cat(emitter.blocks_together()));
   out->threads_per_block = emitter.threads();
   out->shared_bytes = emitter.shared_bytes();
   out->scratch_bytes = emitter.global_scratch_bytes();

@@ -23,6 +23,8 @@ class BlockEmitter final : public TileEmitter {
   Status emit() override;
   int32_t threads() const { return threads_; }
   int64_t shared_bytes() const { return shared_bytes_; }
+  // Blocks that should share a multiprocessor, so that one computes while another waits.
+  int blocks_together() const;
   int64_t global_scratch_bytes() const { return global_bytes_; }
 
  private:
@@ -155,6 +157,7 @@ class BlockEmitter final : public TileEmitter {
   llvm::Instruction* global_stride_ = nullptr;  // stands for global_bytes_ until that is known
   int64_t shared_bytes_ = 0, global_bytes_ = 0;
   std::map<const tile::Instruction*, CarriedProduct*> carried_products_;
+  int64_t product_registers_ = 0;                          // of a thread, for the sums of the largest product
   bool serial_ = false;                                    // loops over points are one thread's
   Resources read_, written_;                               // since the last barrier
   std::map<std::string, int64_t, std::less<>> multiples_;  // of loop variables

@@ -74,7 +74,7 @@ bool BlockProduct::has_padding(const Operand& operand) const {
   return shape[0] * shape[1] != operand.tile.rows * operand.tile.columns;
 }
 
-bool BlockProduct::plan(const Instruction* loop) {
+bool BlockProduct::plan(const Instruction* loop, const BlockProduct* host) {
   const tile::TileType &left = e_.type(dot_.operands[0]), &right = e_.type(dot_.operands[1]);
   dtype_ = e_.type(dot_.operands[2]).dtype;
   const tile::DotDims& dims = dot_.dot;
@@ -117,9 +117,14 @@ bool BlockProduct::plan(const Instruction* loop) {
     }
     slots_ = std::clamp<int64_t>(free / slot_bytes_, 1, most);
   }
-  const int64_t bytes = std::max(slots_ * slot_bytes_, sums_bytes);
-  if (bytes > free) return false;
-  region_ = e_.new_scratch_bytes(bytes);
+  region_bytes_ = std::max(slots_ * slot_bytes_, sums_bytes);
+  if (host && region_bytes_ <= host->region_bytes_) {
+    region_ = host->region_;
+    return true;
+  }
+  if (region_bytes_ > free) return false;
+  region_ = e_.new_scratch_bytes(region_bytes_);
+  e_.product_registers_ = std::max(e_.product_registers_, layout_.registers());
   return true;
 }
 

@@ -16,7 +16,9 @@ class BlockProduct {
   BlockProduct(BlockEmitter& emitter, const tile::Instruction& dot);
 
   // Whether the dot is a product of this kind and fits; `loop`: the innermost loop around it, or null.
-  bool plan(const tile::Instruction* loop);
+  // `host`: one whose shared memory will do, as the two multiply one after the other and only the last
+  // finishes.
+  bool plan(const tile::Instruction* loop, const BlockProduct* host = nullptr);
   // The dot on its own.
   ScratchTile emit();
   // The dot in a loop that carries its sums: before the loop prepare and start, in its body add, after it
@@ -86,7 +88,7 @@ class BlockProduct {
   SumLayout layout_;
   Operand lhs_, rhs_;
   int64_t depth_ = 1, depth_step_ = 1;  // padded; multiplied at once
-  int64_t slot_bytes_ = 0, slots_ = 1, sums_stride_ = 1;
+  int64_t slot_bytes_ = 0, slots_ = 1, sums_stride_ = 1, region_bytes_ = 0;
   Value* region_ = nullptr;                             // the slots, then the sums
   Value *part_row_ = nullptr, *part_column_ = nullptr;  // of the grid of warps or threads
   Value* is_active_ = nullptr;                          // null: always

@@ -71,7 +71,9 @@ std::vector<BlockEmitter::CarriedProduct> BlockEmitter::find_carried_products(co
     }
     if (chain.links.empty() || value != carry) continue;
     bool fits = std::all_of(chain.links.begin(), chain.links.end(), [&](const CarriedProduct::Link& link) {
-      return link.product->plan(nullptr) && link.product->has_sums_of(*chain.links[0].product);
+      const BlockProduct* first = chain.links[0].product.get();
+      const BlockProduct* host = link.product.get() == first ? nullptr : first;
+      return link.product->plan(nullptr, host) && link.product->has_sums_of(*first);
     });
     if (!fits) continue;
     registers += chain.links[0].product->register_count();
