@@ -294,6 +294,7 @@ BlockProduct::Sums BlockProduct::multiply_staged(const Sums& sums) {
   e_.ops_.copy_commit();
   e_.ops_.copy_wait(0);
   e_.barrier();
+  e_.read_.insert(region_);
   return multiply(region_, sums);
 }
 
