@@ -173,12 +173,15 @@ Result<std::shared_ptr<Executable>> compile_here(const std::shared_ptr<Session>&
   record.profile = flags.text(Flag::profile);
   record.precision = flags.text(Flag::precision);
   session->counters().graphs_compiled += 1;
-  if (flags.is(Flag::mode, "eager") || !session->target().info().is_runnable())
+  const TargetInfo& target = session->target().info();
+  const std::vector<std::string> stages = wanted_stages(flags, request);
+  // Where code cannot run, a stage of the compilation may still be looked at.
+  const bool looks_only = !target.is_runnable() && !stages.empty() && target.limits.kind != TargetKind::Null;
+  if (flags.is(Flag::mode, "eager") || (!target.is_runnable() && !looks_only))
     return compile_eagerly(session, std::move(graph), std::move(record));
   record.mode = "sync";
   record.check = flags.boolean(Flag::check);
   BuildSettings settings = build_settings(*session, flags);
-  const std::vector<std::string> stages = wanted_stages(flags, request);
   settings.stop = stop_condition(
       request.timeout_seconds > 0 ? request.timeout_seconds : flags.seconds(Flag::compile_timeout), start,
       cancelled);
@@ -211,6 +214,7 @@ Result<std::shared_ptr<Executable>> compile_here(const std::shared_ptr<Session>&
   TW_ASSIGN_OR_RETURN(BuiltKernels built, build_kernels(*session, program, settings, record));
   record.dumps.insert(record.dumps.end(), built.dumps.begin(), built.dumps.end());
   write_dumps(flags, graph.name, record);
+  if (looks_only) return compile_eagerly(session, std::move(graph), std::move(record));
   TW_RETURN_IF_ERROR(judge_fallbacks(graph, program, flags));
   session->counters().fallback_nodes += static_cast<int64_t>(program.fallbacks.size());
   const bool complete = std::all_of(built.loaded.begin(), built.loaded.end(),

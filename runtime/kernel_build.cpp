@@ -123,7 +123,9 @@ void adopt(Job& job, std::shared_ptr<const LoadedCode> code, std::string_view sy
   job.loaded.key = job.artifact.key.to_hex();
 }
 
+// Where code cannot run, compiling it is all that is asked for: its text is wanted.
 Status load_kernel(const Session& session, Job& job) {
+  if (!session.target().info().is_runnable()) return Status::ok();
   const auto start = Clock::now();
   TW_ASSIGN_OR_RETURN(std::shared_ptr<const LoadedCode> code,
                       session.target().load(job.artifact.object, std::vector<std::string>{kEntry}));
