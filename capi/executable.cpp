@@ -7,12 +7,7 @@ using capi::guarded;
 
 namespace {
 
-struct RunArguments {
-  std::vector<TensorView> views;  // inputs, then given outputs
-  std::vector<const TensorView*> inputs, given;
-  Bindings symbols;
-  tw_run_options options;
-};
+using capi::RunArguments;
 
 Status read_tensors(const char* call, const char* what, const DLTensor* const* tensors, int64_t count,
                     const TargetInfo& target, std::vector<TensorView>* views,
@@ -21,8 +16,9 @@ Status read_tensors(const char* call, const char* what, const DLTensor* const* t
     const DLTensor* tensor = tensors ? tensors[at] : nullptr;
     pointers->push_back(nullptr);
     if (!tensor) continue;
-    TW_ASSIGN_OR_RETURN(TensorView view, capi::to_view(cat(call, ": ", what, " ", at), *tensor, &target));
-    views->push_back(view);
+    Result<TensorView> view = capi::read_view(*tensor, &target);
+    if (!view.is_ok()) return Status::invalid(cat(call, ": ", what, " ", at, ": ", view.status().message()));
+    views->push_back(*view);
     pointers->back() = &views->back();
   }
   return Status::ok();
@@ -48,10 +44,32 @@ Status read_options(const char* call, const tw_run_options* options, bool has_de
   return Status::ok();
 }
 
+// The arguments that the executable kept, empty; they go back at the end.
+class LeasedArguments {
+ public:
+  explicit LeasedArguments(tw_executable& executable)
+      : executable_(executable), arguments_(executable.spare.exchange(nullptr)) {
+    if (!arguments_) arguments_ = std::make_unique<RunArguments>();
+    arguments_->views.clear();
+    arguments_->inputs.clear();
+    arguments_->given.clear();
+    arguments_->symbols.clear();
+  }
+  ~LeasedArguments() { delete executable_.spare.exchange(arguments_.release()); }
+  LeasedArguments(const LeasedArguments&) = delete;
+  LeasedArguments& operator=(const LeasedArguments&) = delete;
+  RunArguments& operator*() const { return *arguments_; }
+
+ private:
+  tw_executable& executable_;
+  std::unique_ptr<RunArguments> arguments_;
+};
+
 Status run(const char* call, tw_executable& executable, const DLTensor* const* inputs, int64_t input_count,
            const DLTensor* const* given, DLManagedTensorVersioned** asked, int64_t output_count,
            const tw_run_options* options) {
-  RunArguments arguments;
+  const LeasedArguments lease(executable);
+  RunArguments& arguments = *lease;
   const Session& session = executable.executable->session();
   const TargetInfo& target = session.target().info();
   TW_RETURN_IF_ERROR(read_options(call, options, session.device() != nullptr, &arguments));

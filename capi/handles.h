@@ -53,8 +53,21 @@ struct tw_graph : Counted {
   mutable std::vector<tilewright::Dim> dims;
 };
 
+namespace tilewright::capi {
+// The arguments of one run as the runtime takes them.
+struct RunArguments {
+  std::vector<TensorView> views;  // inputs, then given outputs
+  std::vector<const TensorView*> inputs, given;
+  Bindings symbols;
+  tw_run_options options;
+};
+}  // namespace tilewright::capi
+
 struct tw_executable : Counted {
   std::shared_ptr<tilewright::Executable> executable;
+  // Kept between runs, so that a run allocates nothing; a second one at the same time has its own.
+  std::atomic<tilewright::capi::RunArguments*> spare{nullptr};
+  ~tw_executable() { delete spare.load(); }
 };
 
 struct tw_compile_job : Counted {
@@ -144,6 +157,8 @@ Result<AttributeMap> to_attributes(const tw_graph& graph, const tw_attribute* at
 Result<DType> from_dlpack_type(DLDataType type);
 DLDataType to_dlpack_type(DType dtype);
 // A view of a tensor of the host, or of the target's device; shape and strides stay borrowed.
+Result<TensorView> read_view(const DLTensor& tensor, const TargetInfo* target);
+// The same with `what` before the text of an error.
 Result<TensorView> to_view(const std::string& what, const DLTensor& tensor,
                            const TargetInfo* target = nullptr);
 // A tensor that owns a block.

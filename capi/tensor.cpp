@@ -58,7 +58,7 @@ DLDataType to_dlpack_type(DType dtype) {
   return type;
 }
 
-Result<TensorView> to_view(const std::string& what, const DLTensor& tensor, const TargetInfo* target) {
+Result<TensorView> read_view(const DLTensor& tensor, const TargetInfo* target) {
   const int device = static_cast<int>(tensor.device.device_type);
   // Host memory under its other names is host memory; what a driver pages between both is the device's.
   constexpr int kHost = 1, kCuda = 2, kPinned = 3, kRocmPinned = 11, kManaged = 13;
@@ -67,23 +67,28 @@ Result<TensorView> to_view(const std::string& what, const DLTensor& tensor, cons
   const bool on_device = wanted != kHost && (device == wanted || (wanted == kCuda && device == kManaged)) &&
                          tensor.device.device_id == target->device_index;
   if (!on_host && !on_device)
-    return Status::invalid(cat(what, ": tensor is on device type ", device, " number ",
-                               tensor.device.device_id, ", expected 1 (CPU)",
+    return Status::invalid(cat("tensor is on device type ", device, " number ", tensor.device.device_id,
+                               ", expected 1 (CPU)",
                                wanted == kHost ? "" : cat(" or ", wanted, " number ", target->device_index)));
   if (tensor.ndim < 0 || (tensor.ndim > 0 && !tensor.shape))
-    return Status::invalid(
-        cat(what, ": tensor has ", tensor.ndim, " dims", tensor.ndim > 0 ? " and no shape" : ""));
+    return Status::invalid(cat("tensor has ", tensor.ndim, " dims", tensor.ndim > 0 ? " and no shape" : ""));
   Result<DType> dtype = from_dlpack_type(tensor.dtype);
-  if (!dtype.is_ok()) return Status::invalid(cat(what, ": ", dtype.status().message()));
+  if (!dtype.is_ok()) return Status::invalid(dtype.status().message());
   int64_t bytes = dtype_bytes(*dtype);
   for (int32_t dim = 0; dim < tensor.ndim; ++dim) {
     if (tensor.shape[dim] < 0)
-      return Status::invalid(cat(what, ": tensor has size ", tensor.shape[dim], " in dim ", dim));
+      return Status::invalid(cat("tensor has size ", tensor.shape[dim], " in dim ", dim));
     if (__builtin_mul_overflow(bytes, tensor.shape[dim], &bytes))
-      return Status::invalid(cat(what, ": tensor is too large"));
+      return Status::invalid("tensor is too large");
   }
   void* data = tensor.data ? static_cast<char*>(tensor.data) + tensor.byte_offset : nullptr;
   return TensorView{*dtype, tensor.ndim, tensor.shape, tensor.strides, data, on_device};
+}
+
+Result<TensorView> to_view(const std::string& what, const DLTensor& tensor, const TargetInfo* target) {
+  Result<TensorView> view = read_view(tensor, target);
+  if (!view.is_ok()) return Status::invalid(cat(what, ": ", view.status().message()));
+  return view;
 }
 
 namespace {

@@ -19,7 +19,7 @@ std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes, const std:
   return strides;
 }
 
-std::optional<std::pair<int, int>> find_overlap(std::vector<ByteRange> a, std::vector<ByteRange> b) {
+std::optional<std::pair<int, int>> find_overlap(std::vector<ByteRange>& a, std::vector<ByteRange>& b) {
   const auto by_begin = [](const ByteRange& x, const ByteRange& y) { return x.begin < y.begin; };
   std::sort(a.begin(), a.end(), by_begin);
   std::sort(b.begin(), b.end(), by_begin);

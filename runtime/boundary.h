@@ -58,7 +58,7 @@ struct ByteRange {
   uintptr_t begin = 0, end = 0;
   int argument = 0;
 };
-// The first pair of a range of `a` and one of `b` that share a byte, or nothing.
-std::optional<std::pair<int, int>> find_overlap(std::vector<ByteRange> a, std::vector<ByteRange> b);
+// Sorts both.  The first pair of a range of `a` and one of `b` that share a byte, or nothing.
+std::optional<std::pair<int, int>> find_overlap(std::vector<ByteRange>& a, std::vector<ByteRange>& b);
 
 }  // namespace tilewright

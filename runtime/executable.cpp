@@ -149,8 +149,8 @@ Result<std::shared_ptr<const BoundPlan>> Executable::make_plan(std::vector<int64
 }
 
 Result<std::shared_ptr<const BoundPlan>> Executable::find_plan(std::span<const TensorView* const> inputs,
-                                                               const Bindings& given) {
-  std::vector<int64_t> symbols;
+                                                               const Bindings& given,
+                                                               std::vector<int64_t>& symbols) {
   TW_RETURN_IF_ERROR(boundary_.bind(inputs, given, &symbols));
   {
     std::lock_guard lock(mutex_);
@@ -160,7 +160,7 @@ Result<std::shared_ptr<const BoundPlan>> Executable::find_plan(std::span<const T
       return plans_.front();
     }
   }
-  TW_ASSIGN_OR_RETURN(std::shared_ptr<const BoundPlan> made, make_plan(std::move(symbols)));
+  TW_ASSIGN_OR_RETURN(std::shared_ptr<const BoundPlan> made, make_plan(symbols));
   std::lock_guard lock(mutex_);
   plans_.push_front(made);
   if (plans_.size() > kMaximumPlans) plans_.pop_back();
@@ -210,7 +210,8 @@ Status Executable::run_checked(const RunRequest& request) {
   TW_RETURN_IF_ERROR(resolve_inputs(request.inputs, &inputs, &held));
   static const Bindings* const no_symbols = new Bindings;
   const Bindings& given = request.symbols ? *request.symbols : *no_symbols;
-  TW_ASSIGN_OR_RETURN(std::shared_ptr<const BoundPlan> plan, find_plan(inputs, given));
+  std::vector<int64_t> symbols;
+  TW_ASSIGN_OR_RETURN(std::shared_ptr<const BoundPlan> plan, find_plan(inputs, given, symbols));
   TW_ASSIGN_OR_RETURN(const std::vector<OwnedTensor> before,
                       copy_inputs(inputs, session_->device(), request.stream));
   TW_RETURN_IF_ERROR(run_once(request, &before));
@@ -244,13 +245,13 @@ Status Executable::run_once(const RunRequest& request, const std::vector<OwnedTe
     return run_with_device_tensors(request);
   const DefaultFloatEnvironment environment;
   const auto start = std::chrono::steady_clock::now();
-  std::vector<const TensorView*> inputs;
+  std::unique_ptr<RunFrame> frame = take_frame();
+  std::vector<const TensorView*>& inputs = frame->inputs;
   std::vector<std::shared_ptr<const Frozen>> held;
   TW_RETURN_IF_ERROR(resolve_inputs(request.inputs, &inputs, &held));
   static const Bindings* const no_symbols = new Bindings;
   TW_ASSIGN_OR_RETURN(std::shared_ptr<const BoundPlan> plan,
-                      find_plan(inputs, request.symbols ? *request.symbols : *no_symbols));
-  std::unique_ptr<RunFrame> frame = take_frame();
+                      find_plan(inputs, request.symbols ? *request.symbols : *no_symbols, frame->symbols));
   frame->profiling = profile_ != nullptr;
   frame->stream = request.stream;
   const Status status = runs_on_device() ? run_on_device(request, inputs, *plan, *frame, before)
@@ -388,8 +389,10 @@ bool Executable::may_write_over(size_t output, int input) const {
 }
 
 Status Executable::check_overlaps(const RunRequest& request, std::span<const TensorView* const> inputs,
-                                  const RunFrame& frame) const {
-  std::vector<ByteRange> outputs, reads;
+                                  RunFrame& frame) const {
+  std::vector<ByteRange>&outputs = frame.written, &reads = frame.read;
+  outputs.clear();
+  reads.clear();
   for (size_t output = 0; output < request.given.size(); ++output) {
     if (!request.given[output]) continue;
     ByteRange range;
@@ -409,9 +412,10 @@ Status Executable::check_overlaps(const RunRequest& request, std::span<const Ten
                                  " and ", boundary_.output_name(range.argument), " overlap in memory"));
     previous = &range;
   }
-  std::vector<bool> is_alias(inputs.size(), false);
+  std::vector<char>& is_alias = frame.is_alias;
+  is_alias.assign(inputs.size(), 0);
   for (const int input : frame.output_inputs)
-    if (input >= 0) is_alias[static_cast<size_t>(input)] = true;
+    if (input >= 0) is_alias[static_cast<size_t>(input)] = 1;
   for (size_t input = 0; input < inputs.size(); ++input) {
     if (is_alias[input]) continue;
     ByteRange range;

@@ -120,7 +120,7 @@ class Executable {
   Status resolve_inputs(std::span<const TensorView* const> inputs, std::vector<const TensorView*>* resolved,
                         std::vector<std::shared_ptr<const Frozen>>* held);
   Result<std::shared_ptr<const BoundPlan>> find_plan(std::span<const TensorView* const> inputs,
-                                                     const Bindings& given);
+                                                     const Bindings& given, std::vector<int64_t>& symbols);
   Result<std::shared_ptr<const BoundPlan>> make_plan(std::vector<int64_t> symbols) const;
   Status run_bound(const RunRequest& request, std::span<const TensorView* const> inputs,
                    const BoundPlan& plan, RunFrame& frame, const std::vector<OwnedTensor>* before);
@@ -146,7 +146,7 @@ class Executable {
   Status pair_outputs(const RunRequest& request, std::span<const TensorView* const> inputs,
                       RunFrame& frame) const;
   Status check_overlaps(const RunRequest& request, std::span<const TensorView* const> inputs,
-                        const RunFrame& frame) const;
+                        RunFrame& frame) const;
   // True when the output may be written while the input is still there.
   bool may_write_over(size_t output, int input) const;
   Result<Block> allocate(int64_t bytes);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ir/reference/kernel.h"
+#include "runtime/boundary.h"
 #include "runtime/memory.h"
 #include "runtime/profile.h"
 
@@ -23,6 +24,10 @@ struct DeviceOutput {
 };
 
 struct RunFrame {
+  std::vector<const TensorView*> inputs;  // of the call, bound frozen ones filled in
+  std::vector<int64_t> symbols;
+  std::vector<ByteRange> written, read;             // of the check for overlaps
+  std::vector<char> is_alias;                       // one an input
   std::vector<void*> pointers;                      // one a buffer
   std::vector<std::vector<int64_t>> input_strides;  // of the memory that `pointers` names, one an input
   std::vector<void*> arguments;                     // of the launch that runs
