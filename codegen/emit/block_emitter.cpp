@@ -311,7 +311,7 @@ Status BlockEmitter::emit_if(const Instruction& branch) {
 }
 
 int BlockEmitter::blocks_together() const {
-  constexpr int64_t kMostRegisters = 32;  // sums that leave room for the rest in half of a thread's registers
+  constexpr int64_t kMostRegisters = 64;   // that leave room for the rest in half of a thread's
   constexpr int64_t kSystemShared = 1024;  // what the chip keeps of a block's
   const bool fits = 2 * (shared_bytes_ + kSystemShared) <= context_.limits.shared_bytes_per_block;
   return product_registers_ > 0 && product_registers_ <= kMostRegisters && fits ? 2 : 1;

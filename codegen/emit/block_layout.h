@@ -41,6 +41,7 @@ struct StagedTile {
   int phase_shift = 0;              // phase(r) = (r >> shift) & mask
   int64_t phase_mask = 0;
 
+  friend bool operator==(const StagedTile&, const StagedTile&) = default;
   int64_t chunk_elements() const { return kChunkBytes / dtype_bytes(dtype); }
   int64_t chunks() const { return columns / chunk_elements(); }  // of a row
   int64_t pitch_bytes() const { return chunks() * kChunkBytes; }

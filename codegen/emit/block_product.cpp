@@ -95,7 +95,8 @@ bool BlockProduct::plan(const Instruction* loop, const BlockProduct* host) {
     int64_t group =
         std::min({int64_t{4}, neighbours(left.dtype), neighbours(right.dtype), neighbours(dtype_)});
     layout_ = thread_layout(rows, columns, e_.threads_, group);
-    depth_step_ = group;
+    // With many sums few operands fit beside them.
+    depth_step_ = layout_.registers() > 32 ? std::min<int64_t>(group, 2) : group;
   }
   if (layout_.registers() * std::max<int64_t>(1, dtype_bytes(dtype_) / 4) > kMostRegisters) return false;
   depth_ = ceil_to(depth_, depth_step_);
@@ -119,12 +120,16 @@ bool BlockProduct::plan(const Instruction* loop, const BlockProduct* host) {
   }
   region_bytes_ = std::max(slots_ * slot_bytes_, sums_bytes);
   if (host && region_bytes_ <= host->region_bytes_) {
+    host_ = host;
     region_ = host->region_;
+    region_bytes_ = host->region_bytes_;
     return true;
   }
   if (region_bytes_ > free) return false;
   region_ = e_.new_scratch_bytes(region_bytes_);
-  e_.product_registers_ = std::max(e_.product_registers_, layout_.registers());
+  // Fragments of warps take as much again as their sums.
+  const int64_t needed = layout_.registers() * (by_warps ? 2 : std::max<int64_t>(1, dtype_bytes(dtype_) / 4));
+  e_.product_registers_ = std::max(e_.product_registers_, needed);
   return true;
 }
 
@@ -283,14 +288,21 @@ BlockProduct::Sums BlockProduct::add(ValueId carry, const Sums& sums) {
   return multiply_staged(start(dot_.operands[2], carry, &sums));
 }
 
+bool BlockProduct::is_rhs_there() const {
+  return host_ && host_->rhs_.value == rhs_.value && host_->rhs_.offset == rhs_.offset &&
+         host_->rhs_.tile == rhs_.tile && host_->lhs_.tile == lhs_.tile;
+}
+
 BlockProduct::Sums BlockProduct::multiply_staged(const Sums& sums) {
   BlockEmitter::Resources reads;
   e_.add_reads(lhs_.value, reads);
   e_.add_reads(rhs_.value, reads);
   e_.synchronize(reads, {region_});
-  clear_padding();
+  if (!is_rhs_there()) {
+    clear_padding();
+    stage(rhs_, region_);
+  }
   stage(lhs_, region_);
-  stage(rhs_, region_);
   e_.ops_.copy_commit();
   e_.ops_.copy_wait(0);
   e_.barrier();

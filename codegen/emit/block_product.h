@@ -68,6 +68,8 @@ class BlockProduct {
   void prepare_lanes(Operand& operand, Value* warp_base, bool is_lhs);
   // Calls the body for each run of neighbouring sums of this thread: where it is, its registers.
   void for_sums(const std::function<void(Value* row, Value* column, size_t first, unsigned count)>& body);
+  // The product before in a loop's body has left the right operand where it is wanted.
+  bool is_rhs_there() const;
   Sums multiply_staged(const Sums& sums);
   Sums emit_nest(const tile::Instruction& loop, const Sums& sums);
   Sums pipeline(const tile::Instruction& loop, const Sums& sums);
@@ -89,6 +91,7 @@ class BlockProduct {
   Operand lhs_, rhs_;
   int64_t depth_ = 1, depth_step_ = 1;  // padded; multiplied at once
   int64_t slot_bytes_ = 0, slots_ = 1, sums_stride_ = 1, region_bytes_ = 0;
+  const BlockProduct* host_ = nullptr;                  // whose region this is, if not its own
   Value* region_ = nullptr;                             // the slots, then the sums
   Value *part_row_ = nullptr, *part_column_ = nullptr;  // of the grid of warps or threads
   Value* is_active_ = nullptr;                          // null: always

@@ -70,10 +70,11 @@ std::vector<BlockEmitter::CarriedProduct> BlockEmitter::find_carried_products(co
       chain.links.insert(chain.links.begin(), {dot, value, std::make_shared<BlockProduct>(*this, *dot)});
     }
     if (chain.links.empty() || value != carry) continue;
+    const BlockProduct* before = nullptr;
     bool fits = std::all_of(chain.links.begin(), chain.links.end(), [&](const CarriedProduct::Link& link) {
-      const BlockProduct* first = chain.links[0].product.get();
-      const BlockProduct* host = link.product.get() == first ? nullptr : first;
-      return link.product->plan(nullptr, host) && link.product->has_sums_of(*first);
+      const bool has_room = link.product->plan(nullptr, before);
+      before = link.product.get();
+      return has_room && link.product->has_sums_of(*chain.links[0].product);
     });
     if (!fits) continue;
     registers += chain.links[0].product->register_count();
