@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::json;
 using Symbols = std::map<std::string, int64_t>;
 
-constexpr int64_t kSymbolValues[] = {1, 3, 6};
+constexpr int64_t kSymbolValues[] = {0, 1, 3, 6};
 
 // The custom calls that graphs.tw names.
 void cube(const float* x, float* y, int64_t count, double factor) {
@@ -63,6 +63,8 @@ struct OpTally {
   int64_t cases = 0;
   int64_t failures = 0;
   std::set<std::string> fallbacks, backward_fallbacks;  // reasons
+  std::set<std::string> covered;  // kinds of input that were compared: "0-d", "empty", ..
+  std::set<std::string> dtypes;
 };
 
 // Everything that the workers find out.
@@ -85,6 +87,12 @@ struct Findings {
     ++ops[op].failures;
     failures.emplace_back(name, failure);
   }
+  void note_covered(const std::string& op, const std::set<std::string>& kinds,
+                    const std::vector<tw::Tensor>& inputs) {
+    std::lock_guard lock(mutex);
+    ops[op].covered.insert(kinds.begin(), kinds.end());
+    for (const tw::Tensor& input : inputs) ops[op].dtypes.insert(tw_dtype_name(input.dtype()));
+  }
   void note_fallbacks(const std::string& op, const tw::Executable& executable, bool backward) {
     const Json report = Json::parse(executable.report());
     std::lock_guard lock(mutex);
@@ -93,6 +101,30 @@ struct Findings {
           .insert(fallback["reason"].get<std::string>() + ": " + fallback["sentence"].get<std::string>());
   }
 };
+
+bool is_prime(int64_t size) {
+  for (int64_t factor = 2; factor * factor <= size; ++factor)
+    if (size % factor == 0) return false;
+  return size > 4;
+}
+
+// What is awkward about the tensors and values of a comparison.
+std::set<std::string> kinds_of(const std::vector<tw::Tensor>& inputs, const Symbols& symbols, bool backward,
+                               bool special) {
+  std::set<std::string> kinds;
+  for (const tw::Tensor& input : inputs) {
+    if (input.sizes().empty()) kinds.insert("0-d");
+    if (input.elements() == 0) kinds.insert("empty");
+    for (int64_t size : input.sizes())
+      if (is_prime(size)) kinds.insert("prime");
+    if (input.elements() > 0) kinds.insert("unaligned");
+    if (input.elements() > 1) kinds.insert("strided");
+  }
+  if (!symbols.empty()) kinds.insert("symbolic");
+  if (backward) kinds.insert("backward");
+  if (special) kinds.insert("special");
+  return kinds;
+}
 
 std::vector<const tw::Tensor*> pointers(const std::vector<tw::Tensor>& tensors) {
   std::vector<const tw::Tensor*> list;
@@ -160,7 +192,7 @@ class Verifier {
   // Both engines on every binding; `inputs` makes the tensors for one.
   template <class MakeInputs>
   void compare(const std::string& op, const std::string& name, const tw::Graph& graph, bool backward,
-               const std::vector<Symbols>& bindings, MakeInputs make_inputs) {
+               const std::vector<Symbols>& bindings, MakeInputs make_inputs, bool special = false) {
     const std::string title = name + (backward ? " (backward)" : "");
     std::optional<tw::Executable> compiled, eager;
     try {
@@ -173,14 +205,17 @@ class Verifier {
     for (const Symbols& symbols : bindings) {
       std::string label = title;
       for (const auto& [symbol, value] : symbols) label += " " + symbol + "=" + std::to_string(value);
-      findings_.count(op, label, compare_one(label, graph, *compiled, *eager, symbols, make_inputs(symbols)));
+      const std::vector<tw::Tensor> inputs = make_inputs(symbols);
+      bool refused = false;
+      findings_.count(op, label, compare_one(label, graph, *compiled, *eager, symbols, inputs, refused));
+      if (!refused) findings_.note_covered(op, kinds_of(inputs, symbols, backward, special), inputs);
     }
   }
 
  private:
   std::string compare_one(const std::string& label, const tw::Graph& graph, const tw::Executable& compiled,
                           const tw::Executable& eager, const Symbols& symbols,
-                          const std::vector<tw::Tensor>& inputs) const {
+                          const std::vector<tw::Tensor>& inputs, bool& refused) const {
     tw::RunOptions options;
     for (const auto& [name, value] : symbols) options.symbols.emplace_back(name, value);
     std::vector<tw::Tensor> expected, found;
@@ -201,6 +236,7 @@ class Verifier {
              "; reference: " + (expected_error.empty() ? "success" : expected_error);
     if (!expected_error.empty()) {
       findings_.note_refused(label, expected_error);
+      refused = true;
       return {};
     }
     const std::string difference = first_difference(graph, list, found, expected, options.symbols);
@@ -266,7 +302,7 @@ void verify_instance(const VerifyRequest& request, Verifier& verifier, Findings&
     const auto inputs = [&](const Symbols& symbols) {
       return make_tensors(instance, graph, symbols.empty() ? 0 : symbols.at("N"), seed);
     };
-    verifier.compare(op, name, graph, false, bindings, inputs);
+    verifier.compare(op, name, graph, false, bindings, inputs, has_special_values(*instance.line));
     if (op_facts().at(op).gradient == "zero" || has_special_values(*instance.line) ||
         !has_float(graph, true) || !has_float(graph, false))
       return;
@@ -340,7 +376,9 @@ Json coverage(const Findings& findings, int64_t* compiled, int64_t* fallback) {
                  {"compiled", tally.fallbacks.empty()},
                  {"backward_compiled", tally.backward_fallbacks.empty()},
                  {"fallbacks", tally.fallbacks},
-                 {"backward_fallbacks", tally.backward_fallbacks}};
+                 {"backward_fallbacks", tally.backward_fallbacks},
+                 {"covered", tally.covered},
+                 {"dtypes", tally.dtypes}};
   }
   return ops;
 }
@@ -353,6 +391,8 @@ int conclude(const VerifyRequest& request, Findings& findings, double seconds) {
     std::printf("%-28s %5lld cases  %-9s", name.c_str(),
                 static_cast<long long>(facts["cases"].get<int64_t>()),
                 facts["compiled"] ? "compiled" : "fallback");
+    std::printf("  %2zu dtypes", facts["dtypes"].size());
+    for (const Json& kind : facts["covered"]) std::printf(" %s", kind.get<std::string>().c_str());
     if (facts["failures"] != 0) std::printf("  %s failures", facts["failures"].dump().c_str());
     for (const Json& reason : facts["fallbacks"]) std::printf("  [%s]", reason.get<std::string>().c_str());
     if (!facts["backward_compiled"])

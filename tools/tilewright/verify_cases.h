@@ -14,7 +14,7 @@ namespace command {
 
 // What of an op's row the cases need.
 struct OpFacts {
-  std::string name, kind, gradient;
+  std::string name, kind, gradient, accuracy;
   int32_t id = 0;
   bool composite = false;
   struct Operand {

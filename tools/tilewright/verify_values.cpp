@@ -11,6 +11,8 @@ namespace {
 constexpr double kSpecial[] = {0.0, -0.0, 1.0,  -1.0, INFINITY, -INFINITY, NAN,   0.5,    -0.5,
                                1.5, 2.5,  -2.5, 3.0,  -3.0,     1e-3,      -1e-3, 88.7,   -88.7,
                                1e4, -1e4, 5e-5, 6e-8, 1e-40,    -1e-40,    3e38,  0.4999, 7.0};
+constexpr double kEdges[] = {0.0,       -0.0, 1.0,    INFINITY, -0.0, 0.0,  -2.0, 1e-40, 0.5,
+                             -INFINITY, 3.0,  -1e-40, 2.5,      NAN,  -1.0, 4.0,  0.25};
 constexpr int64_t kExtreme[] = {0,  1,   -1,   INT64_MIN, INT64_MAX, 7,
                                 -7, 127, -128, 32767,     INT32_MIN, INT32_MAX};
 
@@ -79,9 +81,16 @@ class Filler {
     }
     if (fill == "special") {
       const double value = kSpecial[static_cast<size_t>(at) % std::size(kSpecial)];
-      // The largest f32 below one half rounds to 0, not to 1.
-      if (real) return put(dtype == tw::f32 && value == 0.4999 ? 0.49999997 : value);
+      // The largest number below one half rounds to 0, not to 1.
+      const double below_half = dtype == tw::f64   ? 0.49999999999999994
+                                : dtype == tw::f32 ? 0.49999997
+                                                   : value;
+      if (real) return put(value == 0.4999 ? below_half : value);
       return store_integer(dtype, address, extreme(dtype, at));
+    }
+    if (fill == "edges") {
+      if (real) return put(kEdges[static_cast<size_t>(random_.integer(0, std::size(kEdges) - 1))]);
+      return store_integer(dtype, address, extreme(dtype, random_.integer(0, std::size(kExtreme) - 1)));
     }
     if (fill == "wide") {
       if (real) return put(uniform(-2, 2) * std::exp2(uniform(-30, 7)));
