@@ -275,6 +275,12 @@ Status BlockEmitter::emit_for(const Instruction& loop) {
     barrier();  // what came before is one of two things: the code above or the end of this body
     take(now);
     symbols_[loop.symbol] = index;
+    const bool loads_scalars = std::any_of(block.body.begin(), block.body.end(), [](const Instruction& each) {
+      return each.opcode == Opcode::LoadScalar;
+    });
+    for (const CarriedProduct& each : products) {
+      if (!loads_scalars) each.links[0].product->stage_ahead();
+    }
     done = emit_block(block);
     if (done.is_ok() && !block.body.empty()) emit_yield(yield, params);
     LoopValues next;

@@ -288,7 +288,21 @@ BlockProduct::Sums BlockProduct::add(ValueId carry, const Sums& sums) {
   return multiply_staged(start(dot_.operands[2], carry, &sums));
 }
 
+void BlockProduct::stage_ahead() {
+  const Instruction* source = e_.plan_.definition(rhs_.value);
+  const int column_axis = rhs_.tile.depth_is_contiguous ? rhs_.depth_axis : rhs_.free_axis;
+  if (!source || source->opcode != Opcode::Load || contiguous_axis(rhs_.value) != column_axis ||
+      has_padding(lhs_) || has_padding(rhs_)) {
+    return;
+  }
+  stage(rhs_, region_);
+  e_.ops_.copy_commit();
+  e_.written_.insert(region_);
+  is_rhs_ahead_ = true;
+}
+
 bool BlockProduct::is_rhs_there() const {
+  if (is_rhs_ahead_) return true;
   return host_ && host_->rhs_.value == rhs_.value && host_->rhs_.offset == rhs_.offset &&
          host_->rhs_.tile == rhs_.tile && host_->lhs_.tile == lhs_.tile;
 }
@@ -302,6 +316,7 @@ BlockProduct::Sums BlockProduct::multiply_staged(const Sums& sums) {
     clear_padding();
     stage(rhs_, region_);
   }
+  is_rhs_ahead_ = false;
   stage(lhs_, region_);
   e_.ops_.copy_commit();
   e_.ops_.copy_wait(0);

@@ -27,6 +27,8 @@ class BlockProduct {
   void prepare();
   // The values of acc; `carry`, which it may read in place, has the given ones.
   Sums start(ValueId acc, ValueId carry = {}, const Sums* carried = nullptr);
+  // At the start of the body: the right operand on its way, where it is a plain load.
+  void stage_ahead();
   Sums add(ValueId carry, const Sums& sums);
   // Sums go to shared memory, where whatever follows reads them.
   ScratchTile finish(const Sums& sums);
@@ -91,6 +93,7 @@ class BlockProduct {
   Operand lhs_, rhs_;
   int64_t depth_ = 1, depth_step_ = 1;  // padded; multiplied at once
   int64_t slot_bytes_ = 0, slots_ = 1, sums_stride_ = 1, region_bytes_ = 0;
+  bool is_rhs_ahead_ = false;
   const BlockProduct* host_ = nullptr;                  // whose region this is, if not its own
   Value* region_ = nullptr;                             // the slots, then the sums
   Value *part_row_ = nullptr, *part_column_ = nullptr;  // of the grid of warps or threads
