@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fused rows, elementwise chains, attention and copies on a device through the C API beside PyTorch: one JSON line a case.
+"""Copies, matrix products, attention, fused rows and elementwise chains on a device through the C API beside PyTorch: one JSON line a case.
 
 Needs PyTorch with CUDA for memory, streams and the peers; prints SKIP where it is missing.
 Usage: rows.py --library libtilewright.so [--target nvptx] [--repeat N] [word]
@@ -136,6 +136,45 @@ def cases(dtype, rows):
     yield "gelu(xw+b)", chain, [x, w, b], lambda: F.gelu(x * w + b, approximate="tanh")
 
 
+def products(dtype):
+    n = NAMES[dtype]
+    for m, k, c in ((1024, 1024, 1024), (4096, 4096, 4096), (16, 4096, 4096)):
+        a, b = (torch.randn(*shape, device="cuda").to(dtype) for shape in ((m, k), (k, c)))
+        text = (f"graph @g(%a: {n}[{m},{k}], %b: {n}[{k},{c}]) -> ({n}[{m},{c}]) {{\n"
+                f"  %0 = dot_general %a, %b {{lhs_contract=[1], rhs_contract=[0]}} : {n}[{m},{c}]\n  return %0\n}}\n")
+        yield f"matmul {n} {m}x{k}x{c}", text, [a, b], lambda a=a, b=b: a @ b, 2 * m * k * c
+    for causal in (False, True):
+        heads, length, depth = 16, 4096, 128
+        q, k, v = (torch.randn(1, heads, length, depth, device="cuda").to(dtype) for _ in range(3))
+        type_ = f"{n}[1,{heads},{length},{depth}]"
+        text = (f"graph @g(%q: {type_}, %k: {type_}, %v: {type_}) -> ({type_}) {{\n"
+                f"  %0, %1 = attention %q, %k, %v {{causal={str(causal).lower()}}} : {type_}, f32[1,{heads},{length}]\n  return %0\n}}\n")
+        flops = 4 * heads * length * length * depth // (2 if causal else 1)
+        yield (f"attention {n} h{heads} s{length} d{depth}{' causal' if causal else ''}", text, [q, k, v],
+               lambda q=q, k=k, v=v, c=causal: F.scaled_dot_product_attention(q, k, v, is_causal=c), flops)
+
+
+def run_products(library, arguments):
+    for dtype in (torch.bfloat16, torch.float16):
+        for name, text, inputs, peer, flops in products(dtype):
+            if arguments.word and arguments.word not in name:
+                continue
+            try:
+                executable = library.compile(text)
+                expected = peer()
+                out = torch.empty_like(expected)
+                ours = library.bind(executable, inputs, [out])
+                ours()
+                torch.cuda.synchronize()
+                error = (out.float() - expected.float()).norm().item() / expected.float().norm().item()
+                own, other = interleaved([ours, peer], arguments.repeat)
+                print(json.dumps({"suite": "gpu_products", "case": name, "ours": own, "peer": other, "peer_name": "torch", "ratio": round(other / own, 3),
+                                  "tflops": round(flops / own / 1e12, 1), "relative_difference": error,
+                                  "fallbacks": library.report(executable)["fallback_count"]}), flush=True)
+            except Exception as error:  # one case must not hide the others
+                print(json.dumps({"suite": "gpu_products", "case": name, "error": str(error)[:2000]}), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--library", required=True)
@@ -153,6 +192,7 @@ def main():
     copy = interleaved([lambda: target.copy_(source)], arguments.repeat)[0]
     bandwidth = 2 * source.numel() * 2 / copy
     print(json.dumps({"suite": "gpu_rows", "case": "copy", "gb_per_second": round(bandwidth / 1e9, 1)}), flush=True)
+    run_products(library, arguments)
     for dtype in (torch.bfloat16, torch.float32):
         rows = arguments.rows if dtype == torch.bfloat16 else arguments.rows // 2
         for name, text, inputs, peer in cases(dtype, rows):

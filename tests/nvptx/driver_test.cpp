@@ -224,10 +224,9 @@ TEST(DriverSession, OutOfMemoryIsAStatusAndTheSessionGoesOn) {
 
 TEST(DriverSession, MemoryIsGivenBackWithTheSession) {
   OPEN(target);
-  {
-    ASSERT_TRUE(run_graph(open_session("").value()).is_ok());
-  }
-  EXPECT_EQ(used(), 0);
+  const long long before = used();  // a broken device takes nothing back
+  ASSERT_TRUE(run_graph(open_session("").value()).is_ok());
+  EXPECT_EQ(used(), before);
 }
 
 // In processes whose made-up driver shows no device that fits, and where there is no driver at all.
