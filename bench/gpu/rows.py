@@ -148,7 +148,7 @@ def products(dtype):
         q, k, v = (torch.randn(1, heads, length, depth, device="cuda").to(dtype) for _ in range(3))
         type_ = f"{n}[1,{heads},{length},{depth}]"
         text = (f"graph @g(%q: {type_}, %k: {type_}, %v: {type_}) -> ({type_}) {{\n"
-                f"  %0, %1 = attention %q, %k, %v {{causal={str(causal).lower()}}} : {type_}, f32[1,{heads},{length}]\n  return %0\n}}\n")
+                f"  %0, %1, %2 = attention %q, %k, %v {{causal={str(causal).lower()}}} : {type_}, f32[1,{heads},{length}], u64[2]\n  return %0\n}}\n")
         flops = 4 * heads * length * length * depth // (2 if causal else 1)
         yield (f"attention {n} h{heads} s{length} d{depth}{' causal' if causal else ''}", text, [q, k, v],
                lambda q=q, k=k, v=v, c=causal: F.scaled_dot_product_attention(q, k, v, is_causal=c), flops)

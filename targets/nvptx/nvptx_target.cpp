@@ -32,6 +32,8 @@ using cuda::Context;
 using cuda::DevicePointer;
 using cuda::Driver;
 
+// Behind a spelling: memory is allocated to the byte and not kept, for tools that watch accesses.
+constexpr std::string_view kExact = ",exact";
 constexpr int32_t kCudaDevice = 2;  // DLPack
 constexpr int64_t kSharedWithoutAsking = 48 << 10;
 constexpr int64_t kMaximumBlocks = (int64_t{1} << 31) - 1;
@@ -390,10 +392,14 @@ std::string reason_not_here(const Chip& chip) {
 
 }  // namespace
 
-bool claims_nvptx(std::string_view spelling) { return spelling == "nvptx" || spelling.starts_with("nvptx:"); }
+bool claims_nvptx(std::string_view spelling) {
+  return spelling == "nvptx" || spelling.starts_with("nvptx:") || spelling.starts_with("nvptx,");
+}
 
 Result<std::shared_ptr<Target>> create_nvptx(std::string_view spelling) {
   initialize_llvm();
+  const bool exact = spelling.ends_with(kExact);
+  if (exact) spelling.remove_suffix(kExact.size());
   std::string wanted(spelling.starts_with("nvptx:") ? spelling.substr(6) : "");
   if (spelling == "nvptx") {
     if (!device_here().driver)
@@ -414,7 +420,8 @@ Result<std::shared_ptr<Target>> create_nvptx(std::string_view spelling) {
   spec.check_module = check_calls;
   TargetInfo info;
   info.family = "nvptx";
-  info.name = cat("nvptx:", chip->name);
+  info.name = cat("nvptx:", chip->name, exact ? kExact : "");
+  info.checks_allocations = exact;
   info.description = chip->summary;
   info.isa = cat("nvptx:", chip->name, "+", chip->ptx);
   info.cache_identity = info.isa;
