@@ -67,6 +67,10 @@ Result<Block> Device::allocate(int64_t bytes, void* stream) {
   trim();
   block = memory->allocate(bytes);
   if (block.is_ok()) return block;
+  // The allocator asks for memory and no reason: a broken device says another one.
+  Result<void*> probe = target_->allocate(static_cast<size_t>(bytes), kExactAlignment);
+  if (!probe.is_ok() && probe.status().code() != Code::ResourceExhausted) return probe.status();
+  if (probe.is_ok()) target_->free(*probe);
   const MemoryStats used = stats();
   return Status::exhausted(cat(target_->info().name, " is out of memory: ", bytes, " bytes were refused, ",
                                used.bytes_used, " are in use by this session"));

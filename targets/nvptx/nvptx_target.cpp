@@ -32,7 +32,7 @@ using cuda::Context;
 using cuda::DevicePointer;
 using cuda::Driver;
 
-// Behind a spelling: memory is allocated to the byte and not kept, for tools that watch accesses.
+// Behind a spelling: memory is allocated to 16 bytes and not kept, for tools that watch accesses.
 constexpr std::string_view kExact = ",exact";
 constexpr int32_t kCudaDevice = 2;  // DLPack
 constexpr int64_t kSharedWithoutAsking = 48 << 10;
@@ -206,6 +206,9 @@ Result<void*> NvptxTarget::allocate(size_t bytes, size_t alignment) const {
     return Status::invalid(
         cat("alignment ", alignment, ", expected a power of two up to ", kMaximumAlignment));
   TW_ASSIGN_OR_RETURN(Context context, enter("allocate"));
+  // Tools take an asynchronous copy of 16 bytes that is told to read fewer for one of 16.
+  constexpr size_t kCopyBytes = 16;
+  if (info_.checks_allocations) bytes = (bytes + kCopyBytes - 1) / kCopyBytes * kCopyBytes;
   DevicePointer memory = 0;
   TW_RETURN_IF_ERROR(driver_->check(driver_->allocate(&memory, std::max<size_t>(bytes, 1)),
                                     cat("cannot allocate ", bytes, " bytes on ", info_.name)));
