@@ -100,6 +100,14 @@ double summation_steps(int64_t terms, bool multiplies) {
   return std::min(count - 1, tree) + (multiplies ? 1 : 0);
 }
 
+// The reference rounds too: its result once. In f64 there is nothing wider: sums are compensated, but each
+// product in them is rounded, and chains of products round as often as compiled ones.
+static double reference_steps(Op op, DType accumulated, bool multiplies, double steps) {
+  if (accumulated != DType::F64) return 1;
+  if (op == Op::ReduceProduct || op == Op::CumulativeProduct || op == Op::LinearRecurrence) return steps;
+  return multiplies ? 2 : 1;
+}
+
 DeclaredAccuracy declared_accuracy(const Graph& graph, const Node& node, size_t result,
                                    const Bindings& bindings) {
   DeclaredAccuracy own;
@@ -123,6 +131,7 @@ DeclaredAccuracy declared_accuracy(const Graph& graph, const Node& node, size_t 
       double steps = summation_steps(terms, multiplies);
       // Each step of a recurrence rounds twice.
       if (node.op == Op::LinearRecurrence) steps *= 2;
+      if (steps > 0) steps += reference_steps(node.op, accumulated, multiplies, steps);
       own.sum = steps * unit_roundoff(accumulated);
       // A product that underflows is off by a part of the smallest number instead.
       if (multiplies || node.op == Op::ReduceProduct || node.op == Op::CumulativeProduct)

@@ -55,9 +55,14 @@ static bool all_empty(const std::vector<OwnedTensor>& outputs) {
                      [](const OwnedTensor& output) { return output.ref.elements() == 0; });
 }
 
+// Opened at the first use; closed before the program ends, so that the directory goes.
+static std::unique_ptr<SessionEngines>& opened_sessions() {
+  static auto* opened = new std::unique_ptr<SessionEngines>;
+  return *opened;
+}
 static SessionEngines& sessions() {
-  static auto* made = SessionEngines::open().value().release();
-  return *made;
+  if (!opened_sessions()) opened_sessions() = SessionEngines::open().value();
+  return *opened_sessions();
 }
 
 // The engines of the text tests and two sessions, of which the second finds what the first compiled.
@@ -240,6 +245,7 @@ static int run(int argc, char** argv) {
     failed +=
         settings.mode == "text" ? !run_text(settings, seed, counts) : !run_graph(settings, seed, counts);
   }
+  opened_sessions().reset();
   if (settings.stats) print_stats(counts);
   int64_t nodes = 0;
   for (const auto& [op, count] : counts) nodes += count.accepted;
