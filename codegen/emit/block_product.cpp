@@ -95,8 +95,7 @@ bool BlockProduct::plan(const Instruction* loop, const BlockProduct* host) {
     int64_t group =
         std::min({int64_t{4}, neighbours(left.dtype), neighbours(right.dtype), neighbours(dtype_)});
     layout_ = thread_layout(rows, columns, e_.threads_, group);
-    // With many sums few operands fit beside them.
-    depth_step_ = layout_.registers() > 32 ? std::min<int64_t>(group, 2) : group;
+    depth_step_ = group;
   }
   if (layout_.registers() * std::max<int64_t>(1, dtype_bytes(dtype_) / 4) > kMostRegisters) return false;
   depth_ = ceil_to(depth_, depth_step_);
@@ -127,8 +126,8 @@ bool BlockProduct::plan(const Instruction* loop, const BlockProduct* host) {
   }
   if (region_bytes_ > free) return false;
   region_ = e_.new_scratch_bytes(region_bytes_);
-  // Fragments of warps take as much again as their sums.
-  const int64_t needed = layout_.registers() * (by_warps ? 2 : std::max<int64_t>(1, dtype_bytes(dtype_) / 4));
+  // Operands take as much again as the sums.
+  const int64_t needed = 2 * layout_.registers() * std::max<int64_t>(1, dtype_bytes(dtype_) / 4);
   e_.product_registers_ = std::max(e_.product_registers_, needed);
   return true;
 }
