@@ -40,7 +40,7 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-deprecated-declarations>)
 endif()
 
-set(TILEWRIGHT_SANITIZE "" CACHE STRING "address,undefined or undefined or thread")
+set(TILEWRIGHT_SANITIZE "" CACHE STRING "address, undefined or thread")
 if(TILEWRIGHT_SANITIZE)
   # The instrumented flow makes g++ see uninitialised values that are not there.
   add_compile_options(-fsanitize=${TILEWRIGHT_SANITIZE} -fno-omit-frame-pointer -O1 -g1 -Wno-maybe-uninitialized)
