@@ -2,12 +2,12 @@
 #include "bench/support/machine_limits.h"
 
 #include <immintrin.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <vector>
 
 namespace tilewright::bench {
 namespace {
@@ -60,20 +60,44 @@ void stream_copy(char* to, const char* from, int64_t bytes) {
 
 double measure_fma_flops(int64_t vector_bytes) { return vector_bytes >= 64 ? run_512() : run_256(); }
 
-CopyProbe::CopyProbe(int64_t bytes)
-    : from_(static_cast<size_t>(bytes) + 64, 1),
-      to_(static_cast<size_t>(bytes) + 64, 2),
-      bytes_(bytes / 64 * 64) {}
+double measure_fma_flops(int64_t vector_bytes, ThreadPool& pool) {
+  constexpr int64_t kBursts = 4;  // a thread
+  const int64_t bursts = kBursts * pool.thread_count();
+  double start = now();
+  pool.parallel_for(bursts, 1, [&](int64_t, int64_t, int) { measure_fma_flops(vector_bytes); });
+  double lanes = vector_bytes >= 64 ? 16 : 8;
+  return 2.0 * lanes * 12 * kRounds * static_cast<double>(bursts) / (now() - start);
+}
+
+Area::Area(int64_t bytes, Pages pages, int value) : memory_(nullptr, &std::free) {
+  constexpr size_t kLarge = 2 << 20;
+  size_t size = (static_cast<size_t>(bytes) + kLarge) / kLarge * kLarge;
+  memory_.reset(std::aligned_alloc(kLarge, size));
+  if (!memory_) return;
+  madvise(memory_.get(), size, pages == Pages::Large ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  std::memset(memory_.get(), value, size);
+}
+
+CopyProbe::CopyProbe(int64_t bytes, Pages pages)
+    : from_(bytes, pages, 1), to_(bytes, pages, 2), bytes_(bytes / 64 * 64) {}
 
 double CopyProbe::measure() {
-  char* target = to_.data() + (64 - reinterpret_cast<uintptr_t>(to_.data()) % 64) % 64;
   double start = now();
   if (bytes_ > (8 << 20)) {
-    stream_copy(target, from_.data(), bytes_);
+    stream_copy(to_.data(), from_.data(), bytes_);
   } else {
-    std::memcpy(target, from_.data(), static_cast<size_t>(bytes_));
+    std::memcpy(to_.data(), from_.data(), static_cast<size_t>(bytes_));
   }
   return 2.0 * static_cast<double>(bytes_) / (now() - start);
+}
+
+double CopyProbe::measure(ThreadPool& pool) {
+  constexpr int64_t kPiece = 1 << 20;
+  double start = now();
+  pool.parallel_for(bytes_ / kPiece, 0, [&](int64_t begin, int64_t end, int) {
+    stream_copy(to_.data() + begin * kPiece, from_.data() + begin * kPiece, (end - begin) * kPiece);
+  });
+  return 2.0 * static_cast<double>(bytes_ / kPiece * kPiece) / (now() - start);
 }
 
 }  // namespace tilewright::bench

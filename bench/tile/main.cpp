@@ -1,8 +1,8 @@
 // Kernels of small graphs, one thread: time of each against the multiply-adds and the bytes that it cannot
 // avoid.
 //
-// bench_tile [words]: cases whose name has one of the words.  bench_tile --graph FILE: the kernels of a
-// graph.  One JSON line a case; per-kernel lines with TW_BENCH_KERNELS.
+// bench_tile [words]: cases whose name has one of the words, then the hand-written programs.  bench_tile
+// --graph FILE: the kernels of a graph.  One JSON line a case; per-kernel lines with TW_BENCH_KERNELS.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "bench/support/machine_limits.h"
+#include "bench/tile/programs.h"
 #include "codegen/emit/emit.h"
 #include "codegen/run_program.h"
 #include "ir/reference/scalar.h"
@@ -296,6 +297,8 @@ int run_suite(int count, char** words) {
     std::printf("%s\n", json.text().c_str());
     std::fflush(stdout);
   }
+  std::vector<std::string> wanted(words + std::min(count, 1), words + count);
+  if (cases.size() > 1) failures += run_programs(*target.value(), wanted);
   return failures == 0 ? 0 : 1;
 }
 

@@ -24,6 +24,10 @@ struct EmitContext {
 
   llvm::LLVMContext& llvm() const { return module.getContext(); }
   bool is_cpu() const { return limits.kind != TargetKind::Simt; }
+  // The instructions of AVX-512 with its extensions for floats.
+  bool has_avx512() const {
+    return limits.kind == TargetKind::Cpu && limits.has_masks && limits.triple.rfind("x86_64", 0) == 0;
+  }
 };
 
 }  // namespace tilewright

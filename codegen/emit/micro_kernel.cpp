@@ -17,7 +17,7 @@ using llvm::Value;
 
 std::string kernel_name(const MicroKernel& k) {
   return cat("tw.product.", dtype_name(k.dtype), ".", k.rows, "x", k.vectors, "x", static_cast<int>(k.lanes),
-             ".", k.a_row, "_", k.a_depth, "_", k.b_depth, "_", k.c_row);
+             ".", k.a_row, "_", k.a_depth, "_", k.b_depth, "_", k.c_row, k.is_fresh ? ".fresh" : "");
 }
 
 Value* multiply_add(EmitContext& context, DType dtype, Value* a, Value* b, Value* sum) {
@@ -41,7 +41,7 @@ Value* kernel_body(EmitContext& context, const MicroKernel& k, std::span<Value* 
   start.push_back(arguments[1]);
   Value* b_step = k.b_depth ? b.getInt64(static_cast<uint64_t>(k.b_depth)) : arguments[4];
   // The old sums come first: one order of additions whatever the block.
-  for (int64_t row = 0; row < k.rows; ++row) {
+  for (int64_t row = 0; row < k.rows && !k.is_fresh; ++row) {
     for (int64_t v = 0; v < k.vectors; ++v) {
       start[static_cast<size_t>(row * k.vectors + v)] = b.CreateAlignedLoad(vector, c_address(row, v), align);
     }

@@ -16,6 +16,7 @@ struct MicroKernel {
   int64_t a_row = 1, a_depth = 1;
   int64_t b_depth = 0;
   int64_t c_row = 0;
+  bool is_fresh = false;  // c is written, not read
 };
 
 // Emits the kernel once a module and calls it.

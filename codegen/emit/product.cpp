@@ -122,6 +122,7 @@ class ProductEmitter {
     kernel.vectors = vectors;
     kernel.lanes = block_.lanes;
     kernel.c_row = product_.sums_row;
+    kernel.is_fresh = product_.is_fresh;
     Value *a, *b, *b_depth = i64(0);
     if (lhs) {
       kernel.a_row = 1;

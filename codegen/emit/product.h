@@ -28,6 +28,7 @@ struct Product {
   llvm::Value* steps = nullptr;  // of the depth that exist
   llvm::Value* sums = nullptr;
   int64_t sums_row = 1;
+  bool is_fresh = false;  // the sums hold nothing yet: as if they were zeros
 };
 
 // `allocate(bytes)` gives scratch memory that lives until the product is done.

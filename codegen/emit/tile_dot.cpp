@@ -1,6 +1,7 @@
 // Dot: any dimension numbers as matrix products over one axis of rows, of columns and of depth, inside loops
 // over the other axes.
 #include <algorithm>
+#include <cmath>
 
 #include "base/text.h"
 #include "codegen/emit/tile_emitter.h"
@@ -132,22 +133,56 @@ TileEmitter::TileView TileEmitter::view_of(ValueId value) {
   return view;
 }
 
+// Zeros to add to, every element of the result written once: the sums need not be read.
+bool TileEmitter::starts_at_zero(const Instruction& dot, const TileView& lhs, const TileView& rhs) const {
+  const Instruction* source = plan_.definition(dot.operands[2]);
+  if (!source || source->opcode != tile::Opcode::Const || source->literal.f != 0 || source->literal.i != 0)
+    return false;
+  if (is_narrow_float(type(dot.operands[2]).dtype) || std::signbit(source->literal.f)) return false;
+  auto is_whole = [&](ValueId operand, const TileView& view, const Ints& contract) {
+    const std::vector<int64_t>& shape = type(operand).shape;
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      if (contains(contract, axis)) continue;
+      auto* size = llvm::dyn_cast<llvm::ConstantInt>(view.sizes[axis]);
+      if (!size || size->getSExtValue() != shape[axis]) return false;
+    }
+    return true;
+  };
+  return dot.dot.lhs_contract.size() == 1 && is_whole(dot.operands[0], lhs, dot.dot.lhs_contract) &&
+         is_whole(dot.operands[1], rhs, dot.dot.rhs_contract);
+}
+
+// The place of the one carry that the value is computed from, element by element, where nobody else reads it.
+std::optional<ScratchTile> TileEmitter::carry_to_reuse(ValueId value) const {
+  const Instruction* source = plan_.definition(value);
+  if (!source || source->opcode != tile::Opcode::Elementwise || plan_.is_kept(value)) return std::nullopt;
+  for (ValueId operand : source->operands) {
+    if (carries_.count(operand.index) && plan_.reader_count(operand) == 1 && type(operand) == type(value))
+      return scratch_tiles_.at(operand.index);
+  }
+  return std::nullopt;
+}
+
 void TileEmitter::emit_dot(const Instruction& instruction) {
   ValueId acc_value = instruction.operands[2];
+  TileView lhs = view_of(instruction.operands[0]), rhs = view_of(instruction.operands[1]);
   ScratchTile acc;
   auto known = scratch_tiles_.find(acc_value.index);
   bool alone = plan_.reader_count(acc_value) == 1;
+  bool is_fresh = starts_at_zero(instruction, lhs, rhs);
   if (known != scratch_tiles_.end() && alone) {
     acc = known->second;  // nobody else reads the old sums: add in place
+  } else if (std::optional<ScratchTile> carry = alone ? carry_to_reuse(acc_value) : std::nullopt) {
+    acc = *carry;
+    fill_tiles({acc_value}, {acc});
   } else {
     acc = new_scratch(type(acc_value));
-    fill_tiles({acc_value}, {acc});
+    if (!is_fresh) fill_tiles({acc_value}, {acc});
   }
-  TileView lhs = view_of(instruction.operands[0]), rhs = view_of(instruction.operands[1]);
   scratch_tiles_[instruction.results[0].index] = acc;
   DType dtype = type(acc_value).dtype;
   if (!is_narrow_float(dtype)) {
-    emit_products(instruction, lhs, rhs, acc, dtype);
+    emit_products(instruction, lhs, rhs, acc, dtype, is_fresh);
     return;
   }
   // Sums of a narrow type are kept in f32 while they grow, and rounded once.
@@ -157,7 +192,7 @@ void TileEmitter::emit_dot(const Instruction& instruction) {
   for_points(shape, last_axis(shape), {}, {}, [&](const Point& point) {
     write_scratch_as(wide, DType::F32, point, read_scratch(acc, result, point));
   });
-  emit_products(instruction, lhs, rhs, wide, DType::F32);
+  emit_products(instruction, lhs, rhs, wide, DType::F32, false);
   for_points(shape, last_axis(shape), {}, {}, [&](const Point& point) {
     Value* sum = read_scratch_as(wide, DType::F32, point);
     write_scratch(acc, result, point, emit_convert(context_, sum, DType::F32, dtype));
@@ -166,7 +201,7 @@ void TileEmitter::emit_dot(const Instruction& instruction) {
 
 // Loops over all axes but those of the product.
 void TileEmitter::emit_products(const Instruction& instruction, const TileView& lhs, const TileView& rhs,
-                                const ScratchTile& acc, DType dtype) {
+                                const ScratchTile& acc, DType dtype, bool is_fresh) {
   const tile::DotDims& dims = instruction.dot;
   const std::vector<int64_t>&left = type(instruction.operands[0]).shape,
         &right = type(instruction.operands[1]).shape;
@@ -203,6 +238,7 @@ void TileEmitter::emit_products(const Instruction& instruction, const TileView& 
   Product product;
   product.dtype = dtype;
   product.micro = instruction.micro;
+  product.is_fresh = is_fresh;
   int lhs_depth = axes.depth < 0 ? -1 : static_cast<int>(dims.lhs_contract[axes.depth]);
   int rhs_depth = axes.depth < 0 ? -1 : static_cast<int>(dims.rhs_contract[axes.depth]);
   product.rows = size_of(left, axes.rows);

@@ -17,7 +17,11 @@ using tile::Instruction;
 using tile::Opcode;
 
 TileEmitter::TileEmitter(const tile::Kernel& kernel, EmitContext context, llvm::Function* function)
-    : kernel_(kernel), context_(context), b_(context.builder), function_(function), plan_(kernel) {
+    : kernel_(kernel),
+      context_(context),
+      b_(context.builder),
+      function_(function),
+      plan_(kernel, context.is_cpu()) {
   llvm::MDBuilder metadata(b_.getContext());
   scope_domain_ = metadata.createAnonymousAliasScopeDomain("kernel");
   // One scope a param and one for scratch: buffers that a launch gives to different params do not overlap.
@@ -141,7 +145,11 @@ void TileEmitter::emit_instance(Value* instance) {
     symbols_[tile::grid_symbol(static_cast<int>(i))] = i == 0 ? rest : b_.CreateURem(rest, size);
     if (i > 0) rest = b_.CreateUDiv(rest, size);
   }
+  if (!kernel_.grid.empty()) {
+    moves_.emplace_back(tile::grid_symbol(static_cast<int>(kernel_.grid.size()) - 1), i64(1));
+  }
   Status done = emit_block(kernel_.body);
+  moves_.clear();
   if (!done.is_ok()) fail(done);
 }
 
@@ -198,13 +206,19 @@ Status TileEmitter::emit_for(const Instruction& loop) {
     scratch_tiles_[loop.blocks[0].params[i].index] = tiles[i];
   }
   Value *from = dim(loop.from), *to = dim(loop.to), *step = dim(loop.step);
+  std::set<uint32_t> outer_carries = std::move(carries_);
+  carries_.clear();
+  for (ValueId carry : loop.blocks[0].params) carries_.insert(carry.index);
   Status done;
   for_loop(from, to, step, [&](Value* index) {
     symbols_[loop.symbol] = index;
+    moves_.emplace_back(loop.symbol, step);
     done = emit_block(loop.blocks[0]);
     if (done.is_ok() && !loop.blocks[0].body.empty())
       emit_yield(loop.blocks[0].body.back(), loop.blocks[0].params);
+    moves_.pop_back();
   });
+  carries_ = std::move(outer_carries);
   return done.is_ok() ? status_ : done;
 }
 
@@ -216,23 +230,40 @@ Status TileEmitter::emit_if(const Instruction& branch) {
     scratch_tiles_[branch.results[i].index] = tiles[i];
     scratch_tiles_[branch.blocks[0].params[i].index] = tiles[i];
   }
+  std::set<uint32_t> outer_carries = std::move(carries_);
+  carries_.clear();
   Status done;
   if_then(b_.CreateICmpSGT(dim(branch.condition), i64(0)), [&] {
     done = emit_block(branch.blocks[0]);
     if (done.is_ok() && !branch.blocks[0].body.empty())
       emit_yield(branch.blocks[0].body.back(), branch.blocks[0].params);
   });
+  carries_ = std::move(outer_carries);
   return done.is_ok() ? status_ : done;
+}
+
+static bool moves_points(Opcode opcode) {
+  return opcode == Opcode::Broadcast || opcode == Opcode::Transpose || opcode == Opcode::Reshape ||
+         opcode == Opcode::Load;
 }
 
 bool TileEmitter::reads_moved(ValueId value, const std::set<uint32_t>& params, bool moved) const {
   if (params.count(value.index)) return moved;
   const Instruction* source = plan_.definition(value);
   if (!source || !plan_.is_lazy(*source) || scratch_tiles_.count(value.index)) return false;
-  bool moves = moved || source->opcode == Opcode::Broadcast || source->opcode == Opcode::Transpose ||
-               source->opcode == Opcode::Reshape || source->opcode == Opcode::Load;
   for (ValueId operand : TilePlan::read_values(*source)) {
-    if (reads_moved(operand, params, moves)) return true;
+    if (reads_moved(operand, params, moved || moves_points(source->opcode))) return true;
+  }
+  return false;
+}
+
+bool TileEmitter::reads_places(ValueId value, const std::set<Value*>& places, bool moved) const {
+  auto tile = scratch_tiles_.find(value.index);
+  if (tile != scratch_tiles_.end()) return moved && places.count(tile->second.data);
+  const Instruction* source = plan_.definition(value);
+  if (!source || !plan_.is_lazy(*source)) return false;
+  for (ValueId operand : TilePlan::read_values(*source)) {
+    if (reads_places(operand, places, moved || moves_points(source->opcode))) return true;
   }
   return false;
 }
@@ -241,24 +272,33 @@ void TileEmitter::emit_yield(const Instruction& yield, const std::vector<ValueId
   if (yield.opcode != Opcode::Yield) return;
   std::vector<ValueId> values;
   std::vector<ScratchTile> targets;
-  std::set<uint32_t> overwritten;
-  bool one_shape = true;
+  std::set<Value*> overwritten;
   for (size_t i = 0; i < yield.operands.size(); ++i) {
     const ScratchTile& target = scratch_tiles_.at(params[i].index);
     auto source = scratch_tiles_.find(yield.operands[i].index);
     if (source != scratch_tiles_.end() && source->second.data == target.data) continue;
     values.push_back(yield.operands[i]);
     targets.push_back(target);
-    overwritten.insert(params[i].index);
-    one_shape &= type(values[0]).shape == type(values.back()).shape;
+    overwritten.insert(target.data);
   }
-  // A carry that is read at other elements than its own, or by a value of another shape, must not change
-  // under way.
-  bool hazard = !one_shape;
-  for (ValueId value : values) hazard |= reads_moved(value, overwritten, false);
-  // A yield of another carry reads a tile that an earlier write may have changed.
-  for (ValueId value : values)
-    hazard |= scratch_tiles_.count(value.index) && overwritten.count(value.index) && values.size() > 1;
+  // A carry that is read at other elements than its own, or after it was written, must not change under way.
+  bool hazard = false;
+  for (ValueId value : values) hazard |= reads_places(value, overwritten, false);
+  // Values of one shape are written together, point by point, one shape after the other.
+  std::set<Value*> written;
+  std::vector<bool> done(values.size(), false);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (done[i]) continue;
+    std::vector<size_t> together;
+    for (size_t k = i; k < values.size(); ++k) {
+      if (!done[k] && type(values[k]).shape == type(values[i]).shape) together.push_back(k);
+    }
+    for (size_t k : together) {
+      done[k] = true;
+      hazard |= reads_places(values[k], written, true);
+    }
+    for (size_t k : together) written.insert(targets[k].data);
+  }
   if (!hazard) {
     fill_tiles(values, targets);
     return;

@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "codegen/emit/elementwise.h"
@@ -70,7 +71,10 @@ class TileEmitter {
   virtual void emit_yield(const tile::Instruction& yield, const std::vector<ValueId>& params);
   // Evaluates values into tiles; those of one shape in one loop.
   virtual void fill_tiles(const std::vector<ValueId>& values, const std::vector<ScratchTile>& targets);
+  // Whether the value is computed from other elements of these carries than its own; of tiles in these
+  // places.
   bool reads_moved(ValueId value, const std::set<uint32_t>& params, bool moved) const;
+  bool reads_places(ValueId value, const std::set<Value*>& places, bool moved) const;
   void emit_load_scalar(const tile::Instruction& instruction);
   virtual void emit_report(const tile::Instruction& instruction);
   Value* dim(const Dim& value);
@@ -150,6 +154,7 @@ class TileEmitter {
     bool is_aligned = false;        // of unit 1: the lanes are a whole vector in memory
   };
   Address address(const tile::Access& access, const Point& point, bool proven);
+  void fetch_ahead(const tile::Instruction& load, const Address& at, const Point& point);
   bool proven_inside(const tile::Access& access, const std::vector<int64_t>& shape) const;
   // Proven, given where the loops around the point end.
   bool proven_at(const tile::Access& access, const std::vector<int64_t>& shape, const Point& point) const;
@@ -220,7 +225,9 @@ class TileEmitter {
   bool view_of_load(ValueId value, TileView& view);
   ScratchTile kept_tile(ValueId value);
   void emit_products(const tile::Instruction& instruction, const TileView& lhs, const TileView& rhs,
-                     const ScratchTile& acc, DType dtype);
+                     const ScratchTile& acc, DType dtype, bool is_fresh);
+  bool starts_at_zero(const tile::Instruction& dot, const TileView& lhs, const TileView& rhs) const;
+  std::optional<ScratchTile> carry_to_reuse(ValueId value) const;
 
   void fail(Status status) {
     if (status_.is_ok()) status_ = std::move(status);
@@ -233,7 +240,11 @@ class TileEmitter {
   Status status_;
   TilePlan plan_;
   std::map<uint32_t, ScratchTile> scratch_tiles_;
+  std::set<uint32_t> carries_;  // of the loop whose body is being emitted
   std::map<std::string, Value*, std::less<>> symbols_;
+  std::vector<std::pair<std::string, Value*>> moves_;  // grid id and loop variables, with their steps
+  bool in_step_ = false;
+  std::set<const tile::Instruction*> fetched_, fetched_now_;  // loads fetched ahead: before, in this step
   std::vector<ParamInfo> params_;
   Value* scratch_ = nullptr;
   Value* error_word_ = nullptr;

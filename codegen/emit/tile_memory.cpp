@@ -198,7 +198,36 @@ llvm::Value* TileEmitter::load_elements(int param, const Address& at, const Poin
 llvm::Value* TileEmitter::eval_load(const Instruction& instruction, const Point& point) {
   bool proven = proven_at(instruction.access, type(instruction.results[0]).shape, point);
   Address at = address(instruction.access, point, proven);
+  if (instruction.depth > 1) fetch_ahead(instruction, at, point);
   return load_elements(instruction.access.param, at, point, instruction.literal);
+}
+
+// Asks for what the same point reads in a later pass of the innermost loop that moves the block, or in a
+// later instance: in the first step that reads the load.  Those lines need not exist.
+void TileEmitter::fetch_ahead(const Instruction& load, const Address& at, const Point& point) {
+  bool is_affine = std::none_of(load.access.index.begin(), load.access.index.end(),
+                                [](const tile::DimIndex& index) { return index.tile.is_valid(); });
+  if (!in_step_ || fetched_.count(&load) || at.unit != 1 || !is_affine || !point.inside) return;
+  fetched_now_.insert(&load);
+  std::vector<std::string> names;
+  for (const tile::DimIndex& index : load.access.index) index.base.collect_symbols(names);
+  for (size_t i = moves_.size(); i-- > 0;) {
+    const auto& [symbol, step] = moves_[i];
+    if (std::find(names.begin(), names.end(), symbol) == names.end()) continue;
+    Value* here = symbols_.at(symbol);
+    symbols_[symbol] = b_.CreateAdd(here, b_.CreateMul(step, i64(load.depth - 1)));
+    Address later = address(load.access, point, true);
+    symbols_[symbol] = here;
+    DType dtype = kernel_.params[load.access.param].dtype;
+    Value* pointer = element_pointer(params_[load.access.param].data, dtype, later.offset);
+    int64_t bytes = static_cast<int64_t>(vector_bytes(dtype, point.lanes));
+    for (int64_t offset = 0; offset < bytes; offset += context_.limits.cache_line_bytes) {
+      Value* line = b_.CreateConstGEP1_64(b_.getInt8Ty(), pointer, static_cast<uint64_t>(offset));
+      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+                         {line, b_.getInt32(0), b_.getInt32(2), b_.getInt32(1)});
+    }
+    return;
+  }
 }
 
 // ---- checks

@@ -11,7 +11,9 @@ using tile::Opcode;
 
 namespace {
 
-constexpr int kKeepWeight = 6;  // cheaper values are computed again at each use
+constexpr int kKeepWeight = 6;   // cheaper values are computed again at each use
+constexpr int kSmallWeight = 2;  // of values that are evaluated at many times their own points
+constexpr int64_t kManyTimes = 8;
 constexpr int kMaxWeight = 1000;
 constexpr size_t kMaxRoots = 64;  // of a loop nest
 
@@ -130,7 +132,7 @@ void TilePlan::add_range(const Instruction& loop) {
   ranges_.push_back(std::move(range));
 }
 
-TilePlan::TilePlan(const tile::Kernel& kernel) : kernel_(kernel) {
+TilePlan::TilePlan(const tile::Kernel& kernel, bool is_cpu) : kernel_(kernel), is_cpu_(is_cpu) {
   size_t values = kernel.values.size();
   definition_.assign(values, nullptr);
   kept_.assign(values, false);
@@ -178,6 +180,26 @@ void TilePlan::collect(const tile::Block& block, int depth) {
     for (const tile::Block& inner : instruction.blocks) {
       collect(inner, depth + (has_blocks_of_its_own(instruction) ? 1 : 0));
     }
+    if (is_cpu_ && instruction.opcode == Opcode::For) find_accumulators(instruction);
+  }
+}
+
+// What a loop yields for a carry that nothing else reads is computed in the carry's place, together with
+// other values of its shape.
+void TilePlan::find_accumulators(const Instruction& loop) {
+  const tile::Block& block = loop.blocks[0];
+  if (block.body.empty() || block.body.back().opcode != Opcode::Yield) return;
+  for (size_t i = 0; i < block.params.size(); ++i) {
+    ValueId next = block.body.back().operands[i], carry = block.params[i];
+    const Instruction* source = definition_[next.index];
+    bool is_own =
+        source && source->opcode == Opcode::Elementwise && depth_[next.index] == depth_[carry.index];
+    if (!is_own || readers_[next.index] != 1 || readers_[carry.index] != 1) continue;
+    const std::vector<ValueId>& operands = source->operands;
+    bool reads_carry = std::find(operands.begin(), operands.end(), carry) != operands.end();
+    if (!reads_carry || kernel_.type(carry) != kernel_.type(next)) continue;
+    kept_[next.index] = true;
+    carry_of_[next.index] = carry;
   }
 }
 
@@ -330,16 +352,39 @@ void TilePlan::plan_block(const tile::Block& block) {
 // ---- what is kept
 // -----------------------------------------------------------------------------------------------------------
 
-// Values that more than one step evaluates, or a deeper loop, and that cost something.  Answers whether there
-// are new ones.
+namespace {
+
+// A step, a dot or another instruction that evaluates values.
+struct Sink {
+  int depth = 0;
+  int64_t points = 0;  // of its loops; 0: not said
+};
+
+}  // namespace
+
+// Operands of a dot in a deeper loop that would be written to scratch, or packed, again and again.
+bool TilePlan::is_laid_out_by_dot(const Instruction& dot, size_t operand) const {
+  ValueId value = dot.operands[operand];
+  const Instruction* source = definition_[value.index];
+  if (!is_cpu_ || operand > 1 || !source || !is_lazy(*source)) return false;
+  if (source->opcode != Opcode::Load) return true;
+  // In scratch the last axis is contiguous: worth it where that is what the columns want.
+  const Ints& contract = operand == 0 ? dot.dot.lhs_contract : dot.dot.rhs_contract;
+  int64_t last = static_cast<int64_t>(kernel_.type(value).shape.size()) - 1;
+  return operand == 1 && std::find(contract.begin(), contract.end(), last) == contract.end();
+}
+
+// Values that more than one step evaluates, or a deeper loop, or a loop over many more points, and that cost
+// something.  Answers whether there are new ones.
 bool TilePlan::mark_kept() {
-  std::vector<std::set<int>> sinks(kernel_.values.size());  // steps that evaluate a value
-  std::vector<int> sink_depth;
+  std::vector<std::set<int>> sinks(kernel_.values.size());  // what evaluates a value
+  std::vector<int> laid_out(kernel_.values.size(), -1);  // depth of the deepest dot that wants it in scratch
+  std::vector<Sink> all;
   std::map<const Instruction*, int> sink_of;  // of roots and instructions on their own
   std::function<void(const tile::Block&, int)> number = [&](const tile::Block& block, int depth) {
     for (const TileStep& step : steps_.at(&block)) {
-      int sink = static_cast<int>(sink_depth.size());
-      sink_depth.push_back(depth);
+      int sink = static_cast<int>(all.size());
+      all.push_back({depth, step.instruction ? 0 : tile::TileType{DType::F32, step.shape}.elements()});
       if (step.instruction) {
         sink_of[step.instruction] = sink;
         if (has_blocks_of_its_own(*step.instruction)) number(step.instruction->blocks[0], depth + 1);
@@ -347,12 +392,33 @@ bool TilePlan::mark_kept() {
       for (const TileRoot& root : step.roots) sink_of[root.instruction] = sink;
     }
     for (const Instruction& instruction : block.body) {
+      if (instruction.opcode == Opcode::Dot) {
+        for (size_t i = 0; i < instruction.operands.size(); ++i) {
+          int& deepest = laid_out[instruction.operands[i].index];
+          if (is_laid_out_by_dot(instruction, i)) deepest = std::max(deepest, depth);
+        }
+      }
       if (instruction.opcode != Opcode::Yield) continue;
-      sink_of[&instruction] = static_cast<int>(sink_depth.size());
-      sink_depth.push_back(depth);
+      sink_of[&instruction] = static_cast<int>(all.size());
+      all.push_back({depth, 0});
     }
   };
   number(kernel_.body, 0);
+  // Much cheaper on its own than at each point of a reader.
+  auto is_small = [&](ValueId value, int sink) {
+    return is_cpu_ && weight_[value.index] >= kSmallWeight &&
+           definition_[value.index]->opcode == Opcode::Elementwise &&
+           all[static_cast<size_t>(sink)].points >= kManyTimes * kernel_.type(value).elements();
+  };
+  auto wants_place = [&](ValueId value) {
+    const std::set<int>& readers = sinks[value.index];
+    if (laid_out[value.index] > depth_[value.index]) return true;
+    bool deeper = std::any_of(readers.begin(), readers.end(), [&](int sink) {
+      return all[static_cast<size_t>(sink)].depth > depth_[value.index];
+    });
+    if ((readers.size() > 1 || deeper) && weight_[value.index] > kKeepWeight) return true;
+    return std::any_of(readers.begin(), readers.end(), [&](int sink) { return is_small(value, sink); });
+  };
   bool changed = false;
   std::function<void(const tile::Block&)> mark = [&](const tile::Block& block) {
     for (size_t i = block.body.size(); i-- > 0;) {
@@ -361,17 +427,14 @@ bool TilePlan::mark_kept() {
       std::set<int> readers;
       auto own = sink_of.find(&instruction);
       if (is_lazy(instruction) && !kept_[instruction.results[0].index]) {
-        uint32_t value = instruction.results[0].index;
-        bool deeper = std::any_of(sinks[value].begin(), sinks[value].end(), [&](int sink) {
-          return sink_depth[static_cast<size_t>(sink)] > depth_[value];
-        });
-        if ((sinks[value].size() > 1 || deeper) && weight_[value] > kKeepWeight) {
-          kept_[value] = true;
+        ValueId value = instruction.results[0];
+        if (wants_place(value)) {
+          kept_[value.index] = true;
           changed = true;
-          readers = {static_cast<int>(sink_depth.size())};
-          sink_depth.push_back(depth_[value]);
+          readers = {static_cast<int>(all.size())};
+          all.push_back({depth_[value.index], kernel_.type(value).elements()});
         } else {
-          readers = sinks[value];
+          readers = sinks[value.index];
         }
       } else if (own != sink_of.end()) {
         readers = {own->second};

@@ -29,13 +29,19 @@ struct TileStep {
 
 class TilePlan {
  public:
-  explicit TilePlan(const tile::Kernel& kernel);
+  // `is_cpu`: scratch memory costs no barriers, so that more is computed once and in place.
+  TilePlan(const tile::Kernel& kernel, bool is_cpu);
 
   const std::vector<TileStep>& steps(const tile::Block& block) const { return steps_.at(&block); }
   const tile::Instruction* definition(ValueId value) const { return definition_[value.index]; }
   // Computed at each use, unless kept.
   bool is_lazy(const tile::Instruction& instruction) const;
   bool is_kept(ValueId value) const { return kept_[value.index]; }
+  // The carry that the value takes the place of while it is computed; invalid: none.
+  ValueId carry_of(ValueId value) const {
+    auto found = carry_of_.find(value.index);
+    return found == carry_of_.end() ? ValueId{} : found->second;
+  }
   int weight(ValueId value) const { return weight_[value.index]; }
   int reader_count(ValueId value) const { return readers_[value.index]; }
   // Where an access leaves its buffer along a tile axis, as min(tile size, buffer size - base); none where it
@@ -52,7 +58,9 @@ class TilePlan {
 
   void collect(const tile::Block& block, int depth);
   void add_range(const tile::Instruction& loop);
+  void find_accumulators(const tile::Instruction& loop);
   bool mark_kept();
+  bool is_laid_out_by_dot(const tile::Instruction& dot, size_t operand) const;
   void plan_block(const tile::Block& block);
   void flush(std::vector<Draft>& drafts, std::vector<TileStep>& out);
   void find_level(std::vector<Draft>& drafts, size_t index);
@@ -64,9 +72,11 @@ class TilePlan {
   bool is_alone(const tile::Instruction& instruction) const;
 
   const tile::Kernel& kernel_;
+  const bool is_cpu_;
   std::vector<const tile::Instruction*> definition_;
   std::vector<int> weight_, depth_, readers_;
   std::vector<bool> kept_;
+  std::map<uint32_t, ValueId> carry_of_;
   std::vector<Limits> needs_;  // of kept values: how much of them is read
   std::map<const tile::Block*, std::vector<TileStep>> steps_;
   std::vector<Symbol> ranges_;

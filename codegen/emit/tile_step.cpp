@@ -241,7 +241,10 @@ void TileEmitter::emit_step(const TileStep& step) {
     state.is_sum.push_back(is_sum);
     reads.values.push_back(root.value);
     if (is_store) reads.stores.push_back(root.instruction);
-    state.tiles.push_back(is_store ? ScratchTile{} : new_scratch(type(root.instruction->results[0])));
+    ValueId carry = root.is_kept ? plan_.carry_of(root.value) : ValueId{};
+    state.tiles.push_back(is_store           ? ScratchTile{}
+                          : carry.is_valid() ? scratch_tiles_.at(carry.index)
+                                             : new_scratch(type(root.instruction->results[0])));
     state.cells.emplace_back();
     if (!is_sum) continue;
     unsigned lanes = vector_axis < 0 ? 0 : lane_count(step.shape[vector_axis]);
@@ -249,6 +252,7 @@ void TileEmitter::emit_step(const TileStep& step) {
       state.cells.back().push_back(entry_alloca(register_type(context_, type(root.value).dtype, lanes)));
     }
   }
+  in_step_ = true;
   Limits limits = limit_values(step.limits, step.shape);
   Value* can_stream = streaming_condition(step, vector_axis);
   if (can_stream) {
@@ -265,6 +269,9 @@ void TileEmitter::emit_step(const TileStep& step) {
   } else {
     emit_loops(state, limits, reads);
   }
+  in_step_ = false;
+  fetched_.merge(fetched_now_);
+  fetched_now_.clear();
   for (size_t i = 0; i < step.roots.size(); ++i) {
     if (state.tiles[i].data) scratch_tiles_[step.roots[i].instruction->results[0].index] = state.tiles[i];
   }
@@ -379,7 +386,9 @@ void TileEmitter::emit_row_sums(StepState& state, const Limits& limits, const Re
   }
   for_points(kept, -1, kept_limits, {}, [&](const Point& outer) {
     start_sums(state);
-    for_groups_at(outer, walked, state.vector_axis, walked_limits, reads, state.unroll,
+    Point start = outer;
+    start.is_streaming = state.is_streaming;
+    for_groups_at(start, walked, state.vector_axis, walked_limits, reads, state.unroll,
                   [&](const std::vector<Point>& group) { run_roots(state, group); });
     finish_sums(state, {outer});
   });
@@ -398,6 +407,7 @@ void TileEmitter::emit_column_sums(StepState& state, const Limits& limits, const
   }
   Point origin;
   origin.axis.assign(step.shape.size(), i64(0));
+  origin.is_streaming = state.is_streaming;
   for_groups_at(origin, kept, state.vector_axis, kept_limits, {}, state.unroll,
                 [&](const std::vector<Point>& group) {
                   start_sums(state);

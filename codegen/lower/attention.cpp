@@ -111,21 +111,24 @@ void AttentionTiles::store_rows(int param, const Dim& batch, const Dim& head, co
           param, {{batch, {}, {}}, {head, {}, {}}, {first, {{0, 1}}, {}}, {Dim(0), {{1, 1}}, {}}}, false});
 }
 
+static tile::Access query_access(int param, const ScoreBlock& block) {
+  return {param,
+          {{block.batch, {}, {}},
+           block.head_index(block.query_axis),
+           block.query_index(block.query_axis),
+           {Dim(0), {{block.key_axis(), 1}}, {}}},
+          false};
+}
+
 ValueId AttentionTiles::load_queries(int param, const ScoreBlock& block, int64_t features) {
-  tile::Access access{
-      param,
-      {{block.batch, {}, {}}, block.head_index(0), block.query_index(0), {Dim(0), {{1, 1}}, {}}},
-      false};
-  TileType type{problem_.dtype, {block.rows(), features}};
-  return kernel.load(std::move(access), std::move(type), {}, tile::Stage::Packed);
+  std::vector<int64_t> shape{block.rows(), features};
+  if (block.query_axis == 1) std::swap(shape[0], shape[1]);
+  return kernel.load(query_access(param, block), TileType{problem_.dtype, std::move(shape)}, {},
+                     tile::Stage::Packed);
 }
 
 void AttentionTiles::store_queries(int param, const ScoreBlock& block, ValueId tile) {
-  kernel.store(
-      kernel.convert(tile, problem_.dtype),
-      tile::Access{param,
-                   {{block.batch, {}, {}}, block.head_index(0), block.query_index(0), {Dim(0), {{1, 1}}, {}}},
-                   false});
+  kernel.store(kernel.convert(tile, problem_.dtype), query_access(param, block));
 }
 
 ValueId AttentionTiles::load_statistic(int param, const ScoreBlock& block, double outside) {

@@ -70,7 +70,7 @@ class AttentionTiles {
   ValueId load_rows(int param, const Dim& batch, const Dim& head, const Dim& first, int64_t positions,
                     int64_t features, bool transposed = false);
   void store_rows(int param, const Dim& batch, const Dim& head, const Dim& first, ValueId tile);
-  // The rows of queries of a block: [rows, features].
+  // The rows of queries of a block: [rows, features], or its transpose where queries are columns of scores.
   ValueId load_queries(int param, const ScoreBlock& block, int64_t features);
   void store_queries(int param, const ScoreBlock& block, ValueId tile);
   // A value a query, from a [batch, head, query] buffer.
@@ -90,6 +90,10 @@ class AttentionTiles {
   ValueId dot(ValueId lhs, ValueId rhs, ValueId acc) {
     return kernel.dot(lhs, rhs, acc, tile::DotDims{{1}, {0}, {}, {}});
   }
+  // lhs transposed [depth, rows] and rhs [depth, columns].
+  ValueId dot_columns(ValueId lhs, ValueId rhs, ValueId acc) {
+    return kernel.dot(lhs, rhs, acc, tile::DotDims{{0}, {0}, {}, {}});
+  }
   ValueId zeros(std::vector<int64_t> shape) {
     return kernel.integer(0, tile::TileType{problem_.work, std::move(shape)});
   }
@@ -106,8 +110,10 @@ class AttentionTiles {
   ValueId accumulate(ValueId computed, ValueId loaded, ValueId acc, bool bounded);
   // 0 where the value is -inf.
   ValueId nothing_to_zero(ValueId x);
-  // A value a row repeated along the columns of a matrix.
-  ValueId per_row(ValueId rows, ValueId like) { return kernel.broadcast(rows, kernel.type(like).shape, {0}); }
+  // A value a query repeated along the other axis of a matrix.
+  ValueId per_query(const ScoreBlock& block, ValueId values, ValueId like) {
+    return kernel.broadcast(values, kernel.type(like).shape, {block.query_axis});
+  }
 
   // Keys [first, end) that some query of the block may attend to, `first` a multiple of `step`; and the
   // reverse.

@@ -1,5 +1,6 @@
 // Lowering of attention: a grid over blocks of queries, a loop over blocks of keys with running maximum, sum
 // and output.
+#include <algorithm>
 #include <limits>
 
 #include "codegen/lower/attention.h"
@@ -12,6 +13,8 @@ using tile::Combine;
 using tile::TileType;
 
 namespace {
+
+constexpr int64_t kBlockKeysOfCausal = 64;  // less of the diagonal is for nothing
 
 struct Running {
   ValueId max, sum, output;
@@ -62,15 +65,21 @@ class ForwardKernel {
         if (problem_.group.constant() % heads == 0) block_.heads = heads;
       }
     }
+    // Where a core multiplies, enough queries fill the columns of the scores: then no operand has to be
+    // turned in the loop.
+    const bool is_turned = builder_.limits().shared_bytes_per_block == 0 && block_.rows() >= most.min_queries;
+    block_.query_axis = is_turned ? 1 : 0;
     int64_t columns = block_.queries < most.min_queries ? most.keys_of_few : most.keys;
+    if (is_turned && problem_.causal) columns = std::min(columns, kBlockKeysOfCausal);
     block_.keys = clip_tile(problem_.keys, keys, even_block(problem_.keys, columns, 32));
   }
 
   Running loop() {
     double lowest = -std::numeric_limits<double>::infinity();
     ValueId max = tiles_.kernel.constant(lowest, TileType{problem_.work, {block_.rows()}});
-    std::vector<ValueId> carries{max, tiles_.zeros({block_.rows()}),
-                                 tiles_.zeros({block_.rows(), problem_.value_width})};
+    std::vector<int64_t> output{block_.rows(), problem_.value_width};
+    if (block_.query_axis == 1) std::swap(output[0], output[1]);
+    std::vector<ValueId> carries{max, tiles_.zeros({block_.rows()}), tiles_.zeros(std::move(output))};
     ValueId q = tiles_.load_queries(q_, block_, problem_.width);
     auto [from, to] = tiles_.key_range(block_.query, block_.queries, block_.keys);
     block_.key = tiles_.kernel.begin_for(from, to, Dim(block_.keys), carries);
@@ -82,20 +91,24 @@ class ForwardKernel {
 
   Running step(ValueId q, const Running& before) {
     Dim key_head = Dim::floor_div(block_.head, problem_.group);
-    ValueId k = tiles_.load_rows(k_, block_.batch, key_head, block_.key, block_.keys, problem_.width, true);
-    ValueId x = tiles_.scores(block_, q, k, true).value;
+    const bool is_turned = block_.query_axis == 1;
+    const Ints keys{block_.key_axis()};
+    ValueId k =
+        tiles_.load_rows(k_, block_.batch, key_head, block_.key, block_.keys, problem_.width, !is_turned);
+    ValueId x = (is_turned ? tiles_.scores(block_, k, q, true) : tiles_.scores(block_, q, k, true)).value;
     Running after;
     after.max =
-        tiles_.kernel.elementwise(Op::Maximum, {before.max, tiles_.kernel.reduce(Combine::Max, x, {1})});
+        tiles_.kernel.elementwise(Op::Maximum, {before.max, tiles_.kernel.reduce(Combine::Max, x, keys)});
     ValueId pivot = tiles_.nothing_to_zero(after.max);
-    ValueId powers = tiles_.exponential(tiles_.subtract(x, tiles_.per_row(pivot, x)));
+    ValueId powers = tiles_.exponential(tiles_.subtract(x, tiles_.per_query(block_, pivot, x)));
     ValueId fade = tiles_.exponential(tiles_.subtract(before.max, pivot));
     after.sum =
-        tiles_.add(tiles_.multiply(before.sum, fade), tiles_.kernel.reduce(Combine::Sum, powers, {1}));
+        tiles_.add(tiles_.multiply(before.sum, fade), tiles_.kernel.reduce(Combine::Sum, powers, keys));
     ValueId weights = tiles_.drop(tiles_.keep(block_), powers);
     ValueId v = tiles_.load_rows(v_, block_.batch, key_head, block_.key, block_.keys, problem_.value_width);
-    ValueId faded = tiles_.multiply(before.output, tiles_.per_row(fade, before.output));
-    after.output = tiles_.accumulate(weights, v, faded, problem_.dropout == 0);
+    ValueId faded = tiles_.multiply(before.output, tiles_.per_query(block_, fade, before.output));
+    after.output = is_turned ? tiles_.dot_columns(tiles_.widen(v), weights, faded)
+                             : tiles_.accumulate(weights, v, faded, problem_.dropout == 0);
     return after;
   }
 
@@ -110,7 +123,7 @@ class ForwardKernel {
       // -inf - -inf: a row without any key is NaN.
       sums = tiles_.add(sums, tiles_.subtract(end.max, end.max));
     }
-    ValueId scaled = tiles_.multiply(end.output, tiles_.per_row(factor, end.output));
+    ValueId scaled = tiles_.multiply(end.output, tiles_.per_query(block_, factor, end.output));
     tiles_.store_queries(output, block_, scaled);
     tiles_.store_statistic(lse, block_, sums);
   }
