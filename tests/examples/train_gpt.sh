@@ -30,6 +30,15 @@ paste -d, <(losses compiled) <(losses eager) | awk -F, 'NR > 1 {
   if (!(d <= 1e-4 * $5)) { print "step " $1 ": compiled loss " $2 ", eager " $5; bad = 1 }
 } END { printf "largest difference of the curves %.2e over %d steps\n", worst, NR - 1; exit bad || NR != 51 }'
 
+# A few steps on a simulated device agree with the processor's, and two runs there give the same bits.
+tiny="--steps 3 --dropout 0 --layers 1 --width 16 --context 8 --batch 2"
+run tiny $tiny
+run tiny_device $tiny --target simt:strict
+run tiny_again $tiny --target simt
+cmp <(losses tiny_device) <(losses tiny_again) || { echo 'two runs on the device differ'; exit 1; }
+paste -d, <(losses tiny) <(losses tiny_device) | awk -F, 'NR > 1 { d = $2 - $5; if (d < 0) d = -d
+  if (!(d <= 1e-5 * $2)) { print "step " $1 ": " $2 ", on the device " $5; exit 1 } }'
+
 run half --steps 25 --dropout 0.1
 "$program" $small --output-dir "$work/half" --steps 25 --dropout 0.1 --resume yes > "$work/resumed.log"
 tail -n 1 "$work/compiled/loss.csv" | awk -F, '{ exit !($2 < 5) }' || { echo 'the loss did not fall'; exit 1; }
