@@ -142,13 +142,13 @@ void Cache::State::write_disk(CacheKind kind, const Hash128& key, std::string_vi
   } else {
     fault = disk->write(name, encode_entry(label(kind, key), bytes));
   }
-  std::lock_guard lock(write_reason_mutex);
-  if (fault) {
-    note(fault->kind, fault->reason);
-    write_reason = fault->reason;
-    return;
+  // Told without the lock: the host's log callback may ask for the reason.
+  if (fault) note(fault->kind, fault->reason);
+  {
+    std::lock_guard lock(write_reason_mutex);
+    write_reason = fault ? fault->reason : std::string();
   }
-  write_reason.clear();
+  if (fault) return;
   counters.writes.fetch_add(1);
   counters.bytes_written.fetch_add(static_cast<int64_t>(bytes.size()));
 }

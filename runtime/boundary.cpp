@@ -168,12 +168,22 @@ Status Boundary::check_output(const BoundSizes& sizes, int index, const TensorVi
   const size_t at = static_cast<size_t>(index);
   TW_RETURN_IF_ERROR(
       check_tensor(output_name(index), graph_.type(graph_.outputs[at].value), sizes.outputs[at], tensor));
-  // Each element of an output has a place of its own.
+  // Each element of an output has a place of its own: sorted by stride, every dim steps over those below it.
   if (!tensor.strides || tensor.elements() == 0) return Status::ok();
-  for (int32_t dim = 0; dim < tensor.rank; ++dim)
-    if (tensor.strides[dim] == 0 && tensor.sizes[dim] > 1)
-      return Status::invalid(cat("run @", graph_.name, ": ", output_name(index), " has stride 0 in dim ", dim,
-                                 ", expected distinct elements"));
+  std::vector<std::pair<uint64_t, int32_t>> steps;  // by size of stride
+  for (int32_t dim = 0; dim < tensor.rank; ++dim) {
+    const int64_t stride = tensor.strides[dim];
+    if (tensor.sizes[dim] > 1)
+      steps.emplace_back(stride < 0 ? 0 - static_cast<uint64_t>(stride) : static_cast<uint64_t>(stride), dim);
+  }
+  std::sort(steps.begin(), steps.end());
+  uint64_t reach = 0;  // of the dims so far, in elements
+  for (const auto& [stride, dim] : steps) {
+    if (stride <= reach)
+      return Status::invalid(cat("run @", graph_.name, ": ", output_name(index), " has stride ",
+                                 tensor.strides[dim], " in dim ", dim, ", expected distinct elements"));
+    reach += stride * static_cast<uint64_t>(tensor.sizes[dim] - 1);
+  }
   return Status::ok();
 }
 

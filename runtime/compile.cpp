@@ -1,8 +1,7 @@
 // Options of a compile, its thread, and the steps from graph to executable.
 #include "runtime/compile.h"
 
-#include <pthread.h>
-#include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,6 +9,7 @@
 #include <fstream>
 #include <map>
 
+#include "base/deep_thread.h"
 #include "base/float_environment.h"
 #include "base/log.h"
 #include "ir/verifier.h"
@@ -19,9 +19,6 @@
 
 namespace tilewright {
 namespace {
-
-// Deep graphs recurse deeply in places: a host's thread may have far less.
-constexpr size_t kStackBytes = size_t{16} << 20;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -232,9 +229,23 @@ Result<std::shared_ptr<Executable>> compile_here(const std::shared_ptr<Session>&
 
 }  // namespace
 
+// No exception may leave a thread of ours: it would end the host.
+static Result<std::shared_ptr<Executable>> compile_or_fail(const std::shared_ptr<Session>& session,
+                                                           Graph graph, const CompileRequest& request,
+                                                           const std::atomic<bool>& cancelled) {
+  try {
+    return compile_here(session, std::move(graph), request, cancelled);
+  } catch (const std::bad_alloc&) {
+    return Status::exhausted("compile: out of memory");
+  } catch (const std::exception& error) {
+    return Status::internal(cat("compile: ", error.what()));
+  }
+}
+
 void CompileJob::work() {
   const DefaultFloatEnvironment environment;
-  Result<std::shared_ptr<Executable>> made = compile_here(session_, std::move(graph_), request_, cancelled_);
+  Result<std::shared_ptr<Executable>> made =
+      compile_or_fail(session_, std::move(graph_), request_, cancelled_);
   std::lock_guard lock(mutex_);
   if (cancelled_) {
     status_ = Status(Code::Cancelled, "compile was cancelled");
@@ -248,41 +259,28 @@ void CompileJob::work() {
   done_condition_.notify_all();
 }
 
-void* CompileJob::thread_main(void* argument) {
-  std::unique_ptr<std::shared_ptr<CompileJob>> job(static_cast<std::shared_ptr<CompileJob>*>(argument));
-  (*job)->work();
-  return nullptr;
-}
-
 Result<std::shared_ptr<CompileJob>> CompileJob::start(std::shared_ptr<Session> session, Graph graph,
                                                       CompileRequest request) {
   std::shared_ptr<CompileJob> job(new CompileJob);
   job->session_ = std::move(session);
   job->graph_ = std::move(graph);
   job->request_ = std::move(request);
-  auto argument = std::make_unique<std::shared_ptr<CompileJob>>(job);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, kStackBytes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  // Signals are the host's business: its handlers do not run on our thread.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  const int error = pthread_create(&thread, &attributes, thread_main, argument.get());
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_attr_destroy(&attributes);
-  if (error != 0) {
-    TW_LOG(Runtime, Warn, "no thread to compile on (error ", error, "): compiling on the caller's");
-    job->work();
+  job->process_ = getpid();
+  // Deep graphs recurse deeply in places: a host's thread may have far less stack.
+  std::optional<DeepThread> thread = DeepThread::start([job] { job->work(); });
+  if (thread) {
+    thread->detach();
   } else {
-    (void)argument.release();
+    TW_LOG(Runtime, Warn, "no thread to compile on: compiling on the caller's");
+    job->work();
   }
   return job;
 }
 
 Result<std::shared_ptr<Executable>> CompileJob::wait(double seconds) {
+  // Fork copies no threads, and perhaps a lock that nobody will release.
+  if (getpid() != process_)
+    return Status(Code::Aborted, "compile: the job belongs to the process that this one was forked from");
   std::unique_lock lock(mutex_);
   const auto is_done = [this] { return done_; };
   if (seconds < 0) {

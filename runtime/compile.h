@@ -35,12 +35,12 @@ class CompileJob {
  private:
   struct Outcome;
   CompileJob() = default;
-  static void* thread_main(void* argument);
   void work();
 
   std::shared_ptr<Session> session_;
   Graph graph_;
   CompileRequest request_;
+  pid_t process_ = 0;  // that compiles
   std::atomic<bool> cancelled_{false};
   std::mutex mutex_;
   std::condition_variable done_condition_;

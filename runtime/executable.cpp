@@ -137,8 +137,12 @@ Status Executable::bind_frozen(int input, const TensorView& tensor, std::shared_
                             frozen->strides.data(), tensor.data, tensor.on_device};
   frozen->owner = std::move(owner);
   if (runs_on_device() && !tensor.on_device) TW_RETURN_IF_ERROR(upload_frozen(*frozen));
-  std::lock_guard lock(mutex_);
-  frozen_[static_cast<size_t>(input)] = std::move(frozen);
+  std::shared_ptr<const Frozen> current = std::move(frozen);
+  {
+    std::lock_guard lock(mutex_);
+    current.swap(frozen_[static_cast<size_t>(input)]);
+  }
+  // The replaced tensor goes here, outside of the lock: its deleter is the host's and may call us.
   return Status::ok();
 }
 
@@ -161,9 +165,13 @@ Result<std::shared_ptr<const BoundPlan>> Executable::find_plan(std::span<const T
     }
   }
   TW_ASSIGN_OR_RETURN(std::shared_ptr<const BoundPlan> made, make_plan(symbols));
+  std::shared_ptr<const BoundPlan> oldest;  // freed outside of the lock, by the host's allocator
   std::lock_guard lock(mutex_);
   plans_.push_front(made);
-  if (plans_.size() > kMaximumPlans) plans_.pop_back();
+  if (plans_.size() > kMaximumPlans) {
+    oldest = std::move(plans_.back());
+    plans_.pop_back();
+  }
   return made;
 }
 

@@ -8,10 +8,10 @@
 #include <chrono>
 #include <cstring>
 #include <map>
-#include <thread>
 
 #include "base/build_id.h"
 #include "base/cpu_count.h"
+#include "base/deep_thread.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "codegen/emit/emit.h"
@@ -71,9 +71,11 @@ Status compile_kernel(const Session& session, const BuildSettings& settings, Job
   EmitOptions emit_options;
   emit_options.fused_precision = settings.fused_precision;
   emit_options.fast_precision = settings.fast_precision;
-  Result<EmittedKernel> emitted = emit_kernel(*job.kernel, session.target().info().limits, emit_options);
-  if (!emitted.is_ok()) return emitted.status();
-  EmittedKernel code = std::move(emitted).value();
+  EmittedKernel code;
+  TW_RETURN_IF_ERROR(session.target().guard([&] {
+    TW_ASSIGN_OR_RETURN(code, emit_kernel(*job.kernel, session.target().info().limits, emit_options));
+    return Status::ok();
+  }));
   job.emit_seconds = seconds_since(start);
   const auto compile_start = Clock::now();
   CompileOptions options = compile_options();
@@ -179,6 +181,18 @@ void load_jobs(Session& session, Cache* cache, const std::vector<Job*>& jobs) {
   }
 }
 
+// Worth telling later processes: the kernel is at fault, not the moment.
+bool is_lasting(const Status& failure) {
+  switch (failure.code()) {
+    case Code::ResourceExhausted:
+    case Code::Cancelled:
+    case Code::DeadlineExceeded:
+    case Code::Aborted:
+    case Code::Unavailable: return false;
+    default: return true;
+  }
+}
+
 void build(Session& session, Cache* cache, const BuildSettings& settings, Job& job) {
   const bool always = settings.keep_llvm || settings.keep_asm;
   if (cache && !always) {
@@ -202,7 +216,8 @@ void build(Session& session, Cache* cache, const BuildSettings& settings, Job& j
   if (!job.status.is_ok()) return;
   job.status = compile_kernel(session, settings, job);
   if (!job.status.is_ok()) {
-    if (cache) cache->put(CacheKind::Failure, job.artifact.key, job.status.to_string());
+    if (cache && is_lasting(job.status))
+      cache->put(CacheKind::Failure, job.artifact.key, job.status.to_string());
     return;
   }
   if (cache) cache->put(CacheKind::Kernel, job.artifact.key, pack(job.artifact));
@@ -211,16 +226,29 @@ void build(Session& session, Cache* cache, const BuildSettings& settings, Job& j
   if (!session.target().links()) job.status = load_kernel(session, job);
 }
 
-// Runs all jobs on at most `threads` threads, the caller's among them.
+// Runs all jobs on at most `threads` threads, the caller's among them; on fewer where the system has no more.
 void run_jobs(std::vector<Job*>& jobs, int threads, const std::function<void(Job&)>& work) {
   std::atomic<size_t> next{0};
   auto drain = [&] {
-    for (size_t at = next.fetch_add(1); at < jobs.size(); at = next.fetch_add(1)) work(*jobs[at]);
+    for (size_t at = next.fetch_add(1); at < jobs.size(); at = next.fetch_add(1)) {
+      try {
+        work(*jobs[at]);
+      } catch (const std::bad_alloc&) {
+        jobs[at]->status = Status::exhausted("out of memory");
+      } catch (const std::exception& error) {
+        jobs[at]->status = Status::internal(error.what());
+      }
+    }
   };
-  std::vector<std::thread> helpers;
-  for (int i = 1; i < threads && i < static_cast<int>(jobs.size()); ++i) helpers.emplace_back(drain);
+  std::vector<DeepThread> helpers;
+  helpers.reserve(static_cast<size_t>(std::max(threads, 1)));
+  for (int i = 1; i < threads && i < static_cast<int>(jobs.size()); ++i) {
+    std::optional<DeepThread> helper = DeepThread::start(drain);
+    if (!helper) break;
+    helpers.push_back(*helper);
+  }
   drain();
-  for (std::thread& helper : helpers) helper.join();
+  for (DeepThread& helper : helpers) helper.join();
 }
 
 }  // namespace

@@ -45,9 +45,12 @@ void Session::parallel_for(int64_t count, int64_t max_chunk, LoopBody body) {
 }
 
 Cache* Session::cache() {
-  std::lock_guard lock(cache_mutex_);
-  if (cache_opened_) return cache_.get();
-  cache_opened_ = true;
+  {
+    std::lock_guard lock(cache_mutex_);
+    if (cache_opened_) return cache_.get();
+  }
+  // Opened without the lock: it logs, and the host's log callback may ask for the report.  Of two threads
+  // that get here one opens in vain.
   CacheOptions options;
   options.directory = flags_.text(Flag::cache_dir);
   options.compiler_identity = build_id();
@@ -55,18 +58,23 @@ Cache* Session::cache() {
   Result<CacheMode> mode = parse_cache_mode(flags_.text(Flag::cache));
   if (mode.is_ok()) options.mode = *mode;
   Result<std::unique_ptr<Cache>> opened = Cache::open(std::move(options));
+  if (!opened.is_ok()) TW_LOG(Runtime, Warn, "no cache: ", opened.status().to_string());
+  std::lock_guard lock(cache_mutex_);
+  if (cache_opened_) return cache_.get();
+  cache_opened_ = true;
   if (opened.is_ok()) {
     cache_ = std::move(opened).value();
   } else {
     cache_reason_ = opened.status().to_string();
-    TW_LOG(Runtime, Warn, "no cache: ", cache_reason_);
   }
   return cache_.get();
 }
 
 std::string Session::cache_reason() {
   Cache* opened = cache();
-  return opened ? opened->disabled_reason() : cache_reason_;
+  if (opened) return opened->disabled_reason();
+  std::lock_guard lock(cache_mutex_);
+  return cache_reason_;
 }
 
 CacheStats Session::cache_stats() {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -89,6 +90,8 @@ class Target {
 
   // Turns a module into bytes that load() takes, on any machine with the same isa. Takes the module apart.
   virtual Result<std::string> compile(EmittedModule module, const CompileOptions& options) const = 0;
+  // Runs code that builds modules, so that fatal errors of the compiler library become a status.
+  virtual Status guard(const std::function<Status()>& body) const { return body(); }
   // Makes bytes callable; fails if one of `symbols` is not there.
   virtual Result<std::shared_ptr<const LoadedCode>> load(std::string_view bytes,
                                                          std::span<const std::string> symbols) const = 0;

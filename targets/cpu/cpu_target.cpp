@@ -15,6 +15,7 @@
 #include "targets/cpu/object_loader.h"
 #include "targets/cpu/spelling.h"
 #include "targets/llvm/compile_job.h"
+#include "targets/llvm/guard.h"
 
 extern "C" {
 void LLVMInitializeX86TargetInfo();
@@ -68,6 +69,7 @@ class CpuTarget final : public Target {
  public:
   CpuTarget(TargetInfo info, MachineSpec spec) : Target(std::move(info)), spec_(std::move(spec)) {}
 
+  Status guard(const std::function<Status()>& body) const override { return run_guarded(body).status; }
   Result<std::string> compile(EmittedModule module, const CompileOptions& options) const override {
     return compile_module(std::move(module), spec_, options);
   }

@@ -2,13 +2,12 @@
 #include "targets/llvm/guard.h"
 
 #include <llvm/Support/ErrorHandling.h>
-#include <pthread.h>
-#include <signal.h>
 
 #include <mutex>
 #include <new>
 #include <string>
 
+#include "base/deep_thread.h"
 #include "base/text.h"
 
 namespace tilewright {
@@ -45,26 +44,6 @@ std::string trimmed(std::string text) {
   return text;
 }
 
-struct ThreadJob {
-  const std::function<Status()>* body;
-  GuardOutcome outcome;
-};
-
-void* thread_main(void* argument) {
-  auto* job = static_cast<ThreadJob*>(argument);
-  job->outcome = run_guarded(*job->body);
-  return nullptr;
-}
-
-// The host's signals are for the host's threads; faults of our own code still arrive.
-sigset_t asynchronous_signals() {
-  sigset_t set;
-  sigfillset(&set);
-  for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF})
-    sigdelset(&set, signal);
-  return set;
-}
-
 }  // namespace
 
 GuardOutcome run_guarded(const std::function<Status()>& body) {
@@ -85,20 +64,11 @@ GuardOutcome run_guarded(const std::function<Status()>& body) {
 }
 
 GuardOutcome run_guarded_on_deep_stack(const std::function<Status()>& body) {
-  constexpr size_t kStackBytes = 16 << 20;
-  ThreadJob job{&body, {}};
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, kStackBytes);
-  sigset_t blocked = asynchronous_signals(), previous;
-  pthread_sigmask(SIG_BLOCK, &blocked, &previous);
-  pthread_t thread;
-  int error = pthread_create(&thread, &attributes, thread_main, &job);
-  pthread_sigmask(SIG_SETMASK, &previous, nullptr);
-  pthread_attr_destroy(&attributes);
-  if (error != 0) return run_guarded(body);  // no thread to be had: the caller's stack has to do
-  pthread_join(thread, nullptr);
-  return std::move(job.outcome);
+  GuardOutcome outcome;
+  std::optional<DeepThread> thread = DeepThread::start([&] { outcome = run_guarded(body); });
+  if (!thread) return run_guarded(body);  // no thread to be had: the caller's stack has to do
+  thread->join();
+  return outcome;
 }
 
 }  // namespace tilewright

@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "targets/llvm/compile_job.h"
+#include "targets/llvm/guard.h"
 #include "targets/nvptx/chips.h"
 #include "targets/nvptx/driver.h"
 #include "targets/nvptx/ptx_text.h"
@@ -114,6 +115,7 @@ class NvptxTarget final : public Target {
     if (driver_) staging_ = std::make_unique<cuda::Staging>(*driver_);
   }
 
+  Status guard(const std::function<Status()>& body) const override { return run_guarded(body).status; }
   Result<std::string> compile(EmittedModule module, const CompileOptions& options) const override {
     return compile_module(std::move(module), spec_, options);
   }

@@ -10,6 +10,7 @@
 #include "targets/cpu/features.h"
 #include "targets/cpu/object_loader.h"
 #include "targets/llvm/compile_job.h"
+#include "targets/llvm/guard.h"
 #include "targets/nvptx/chips.h"
 #include "targets/simt/block.h"
 #include "targets/simt/device_memory.h"
@@ -35,6 +36,7 @@ class SimtTarget final : public Target {
         settings_(settings),
         memory_(settings.memory, settings.strict) {}
 
+  Status guard(const std::function<Status()>& body) const override { return run_guarded(body).status; }
   Result<std::string> compile(EmittedModule module, const CompileOptions& options) const override {
     return compile_module(std::move(module), spec_, options);
   }
