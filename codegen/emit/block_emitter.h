@@ -53,7 +53,8 @@ class BlockEmitter final : public TileEmitter {
   // Calls the body for the numbers below `count` (or the run-time `end`) that are this thread's; the body
   // gets an i32.
   void for_own(int64_t count, const Body& body);
-  Value* own_number(Value* number, int64_t count);
+  void for_steps(Value* from, int64_t count, int64_t stride, int unroll,
+                 const std::function<void(const std::vector<Value*>&)>& body);
   void for_groups_at(const Point& origin, const std::vector<int64_t>& shape, int vector_axis,
                      const Limits& limits, const Reads& reads, int unroll, const GroupBody& body) override;
   // How many lanes a thread takes at once, and when that is right; without lanes: never.
@@ -94,16 +95,18 @@ class BlockEmitter final : public TileEmitter {
     llvm::AllocaInst* filled = nullptr;  // of custom combines: whether there was an element yet
   };
   using Partial = std::vector<Value*>;  // values of a fold, then whether there are any (custom combines)
+  int points_in_flight(const TileStep& step) const;
   void emit_step(const TileStep& step) override;
   void emit_reduce(const tile::Instruction& instruction) override;
   // Loops over all points; `visit` evaluates a point and gives the operands of each fold to accumulate.
   void emit_folds(const std::vector<int64_t>& shape, const Ints& reduced, int vector_axis,
-                  const Limits& limits, const Reads& reads, std::vector<Fold>& folds, const PointBody& visit);
+                  const Limits& limits, const Reads& reads, int unroll, std::vector<Fold>& folds,
+                  const GroupBody& visit);
   void emit_row_folds(const std::vector<int64_t>& shape, const Ints& reduced, int vector_axis, unsigned lanes,
-                      const Limits& limits, std::vector<Fold>& folds, const PointBody& visit);
+                      const Limits& limits, int unroll, std::vector<Fold>& folds, const GroupBody& visit);
   void emit_column_folds(const std::vector<int64_t>& shape, const Ints& reduced, int vector_axis,
-                         unsigned lanes, const Limits& limits, std::vector<Fold>& folds,
-                         const PointBody& visit);
+                         unsigned lanes, const Limits& limits, int unroll, std::vector<Fold>& folds,
+                         const GroupBody& visit);
   void start_folds(std::vector<Fold>& folds, unsigned lanes);
   void accumulate(Fold& fold, std::vector<Value*> values);
   Partial read_partial(const Fold& fold);

@@ -33,6 +33,28 @@ void BlockEmitter::for_own(int64_t count, const Body& body) {
   }
 }
 
+// Steps of `stride` below `count`, which it divides; some of them at a time.
+void BlockEmitter::for_steps(Value* from, int64_t count, int64_t stride, int unroll,
+                             const std::function<void(const std::vector<Value*>&)>& body) {
+  int64_t steps = count / stride;
+  while (unroll > 1 && steps % unroll != 0) unroll /= 2;
+  auto run = [&](Value* first) {
+    std::vector<Value*> numbers;
+    for (int64_t u = 0; u < unroll; ++u) {
+      numbers.push_back(u == 0 ? first : b_.CreateAdd(first, b_.getInt32(static_cast<uint32_t>(u * stride))));
+    }
+    memo_.clear();
+    body(numbers);
+    memo_.clear();
+  };
+  if (steps == unroll) {
+    run(from);
+  } else {
+    for_loop(from, b_.getInt32(static_cast<uint32_t>(count)),
+             b_.getInt32(static_cast<uint32_t>(stride * unroll)), run);
+  }
+}
+
 std::vector<int> BlockEmitter::walk_order(const std::vector<int64_t>& shape, int fastest) {
   std::vector<int> axes;
   if (fastest >= 0 && shape[static_cast<size_t>(fastest)] > 1) axes.push_back(fastest);
@@ -95,9 +117,22 @@ void BlockEmitter::for_groups_at(const Point& origin, const std::vector<int64_t>
   int64_t points = 1;
   for (int64_t size : shape) points *= size;
   by_version(choose_lanes(shape, vector_axis, limits, reads, points), [&](unsigned lanes) {
-    for_own(points / std::max(1u, lanes), [&](Value* number) {
+    const int64_t count = points / std::max(1u, lanes);
+    auto point_of = [&](Value* number) {
       Point point = origin;
       place(number, shape, walk_order(shape, vector_axis), lanes, vector_axis, point);
+      return point;
+    };
+    if (limits.empty() && count % threads_ == 0) {
+      for_steps(b_.getInt32(0), count, threads_, unroll, [&](const std::vector<Value*>& firsts) {
+        std::vector<Point> group;
+        for (Value* first : firsts) group.push_back(point_of(b_.CreateAdd(first, thread_)));
+        body(group);
+      });
+      return;
+    }
+    for_own(count, [&](Value* number) {
+      Point point = point_of(number);
       Value* inside = within(point, limits);
       if (inside) {
         if_then(inside, [&] { body({point}); });
@@ -182,22 +217,24 @@ BlockEmitter::Vectors BlockEmitter::choose_lanes(const std::vector<int64_t>& sha
   Point probe;
   for (size_t i = 0; i < shape.size(); ++i) probe.axis.push_back(i64(kProbe + static_cast<int64_t>(i)));
   std::vector<std::pair<const tile::Access*, Point>> accesses;
-  int64_t bytes = 1;
+  int64_t bytes = 0;  // of the widest element in a buffer, else of the widest value
   std::set<std::vector<const void*>> seen;
   auto found = [&](const Instruction& load, const Point& at) {
     accesses.emplace_back(&load.access, at);
     bytes = std::max(bytes, dtype_bytes(kernel_.params[static_cast<size_t>(load.access.param)].dtype));
   };
-  for (ValueId value : reads.values) {
-    bytes = std::max(bytes, dtype_bytes(type(value).dtype));
-    visit_loads(value, probe, found, seen);
-  }
+  for (ValueId value : reads.values) visit_loads(value, probe, found, seen);
   for (const Instruction* store : reads.stores) {
+    bytes = std::max(bytes, dtype_bytes(kernel_.params[static_cast<size_t>(store->access.param)].dtype));
     accesses.emplace_back(&store->access, probe);
     for (const tile::DimIndex& index : store->access.index) {
       if (index.tile.is_valid()) visit_loads(index.tile, probe, found, seen);
     }
   }
+  if (bytes == 0) {
+    for (ValueId value : reads.values) bytes = std::max(bytes, dtype_bytes(type(value).dtype));
+  }
+  bytes = std::max<int64_t>(bytes, 2);  // at most 8 lanes
   const int64_t size = shape[static_cast<size_t>(vector_axis)];
   unsigned lanes = static_cast<unsigned>(kAccessBytes / bytes);
   while (lanes > 1 && (size % lanes != 0 || points / lanes < threads_)) lanes /= 2;

@@ -164,25 +164,25 @@ void BlockEmitter::write_results(const Fold& fold, const Point& point, const Int
 // ------------------------------------------------------------------------------------------------------------------
 
 void BlockEmitter::emit_folds(const std::vector<int64_t>& shape, const Ints& reduced, int vector_axis,
-                              const Limits& limits, const Reads& reads, std::vector<Fold>& folds,
-                              const PointBody& visit) {
+                              const Limits& limits, const Reads& reads, int unroll, std::vector<Fold>& folds,
+                              const GroupBody& visit) {
   by_version(choose_lanes(shape, vector_axis, limits, reads, product(shape)), [&](unsigned lanes) {
     for (Fold& fold : folds) {
       fold.cells.clear();
       fold.filled = nullptr;
     }
     if (vector_axis < 0 || has(reduced, vector_axis)) {
-      emit_row_folds(shape, reduced, vector_axis, lanes, limits, folds, visit);
+      emit_row_folds(shape, reduced, vector_axis, lanes, limits, unroll, folds, visit);
     } else {
-      emit_column_folds(shape, reduced, vector_axis, lanes, limits, folds, visit);
+      emit_column_folds(shape, reduced, vector_axis, lanes, limits, unroll, folds, visit);
     }
   });
 }
 
 // Neighbouring threads share a row.
 void BlockEmitter::emit_row_folds(const std::vector<int64_t>& shape, const Ints& reduced, int vector_axis,
-                                  unsigned lanes, const Limits& limits, std::vector<Fold>& folds,
-                                  const PointBody& visit) {
+                                  unsigned lanes, const Limits& limits, int unroll, std::vector<Fold>& folds,
+                                  const GroupBody& visit) {
   std::vector<int64_t> kept = shape, walked = shape;
   Limits kept_limits, walked_limits;
   for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
@@ -210,24 +210,28 @@ void BlockEmitter::emit_row_folds(const std::vector<int64_t>& shape, const Ints&
     }
     start_folds(folds, lanes);
     auto walk = [&] {
-      auto at_step = [&](Value* step) {
-        memo_.clear();
+      auto point_of = [&](Value* step) {
         Point point = outer;
         place(step, walked, walk_order(walked, vector_axis), lanes, vector_axis, point);
+        return point;
+      };
+      auto at_step = [&](Value* step) {
+        memo_.clear();
+        Point point = point_of(step);
         Value* inside = within(point, walked_limits);
         if (inside) {
-          if_then(inside, [&] { visit(point); });
+          if_then(inside, [&] { visit({point}); });
         } else {
-          visit(point);
+          visit({point});
         }
         memo_.clear();
       };
-      if (steps == group) {
-        at_step(in_group);
-      } else if (steps % group == 0) {
-        for_loop(b_.getInt32(0), b_.getInt32(static_cast<uint32_t>(steps)),
-                 b_.getInt32(static_cast<uint32_t>(group)),
-                 [&](Value* step) { at_step(b_.CreateAdd(step, in_group)); });
+      if (steps % group == 0 && walked_limits.empty()) {
+        for_steps(b_.getInt32(0), steps, group, unroll, [&](const std::vector<Value*>& firsts) {
+          std::vector<Point> points;
+          for (Value* first : firsts) points.push_back(point_of(b_.CreateAdd(first, in_group)));
+          visit(points);
+        });
       } else {
         for_loop(in_group, b_.getInt32(static_cast<uint32_t>(steps)),
                  b_.getInt32(static_cast<uint32_t>(group)), at_step);
@@ -304,8 +308,8 @@ void BlockEmitter::emit_row_folds(const std::vector<int64_t>& shape, const Ints&
 
 // Neighbouring threads have neighbouring columns; several rows of threads share the walk.
 void BlockEmitter::emit_column_folds(const std::vector<int64_t>& shape, const Ints& reduced, int vector_axis,
-                                     unsigned lanes, const Limits& limits, std::vector<Fold>& folds,
-                                     const PointBody& visit) {
+                                     unsigned lanes, const Limits& limits, int unroll,
+                                     std::vector<Fold>& folds, const GroupBody& visit) {
   std::vector<int64_t> kept = shape, walked = shape;
   Limits kept_limits, walked_limits;
   for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
@@ -335,18 +339,30 @@ void BlockEmitter::emit_column_folds(const std::vector<int64_t>& shape, const In
     }
     start_folds(folds, lanes);
     auto walk = [&] {
-      auto at_step = [&](Value* step) {
-        memo_.clear();
+      auto point_of = [&](Value* step) {
         Point point = outer;
         place(step, walked, walk_order(walked, -1), 0, -1, point);
+        return point;
+      };
+      auto at_step = [&](Value* step) {
+        memo_.clear();
+        Point point = point_of(step);
         Value* inside = within(point, walked_limits);
         if (inside) {
-          if_then(inside, [&] { visit(point); });
+          if_then(inside, [&] { visit({point}); });
         } else {
-          visit(point);
+          visit({point});
         }
         memo_.clear();
       };
+      if (steps % sharers == 0 && walked_limits.empty()) {
+        for_steps(b_.getInt32(0), steps, sharers, unroll, [&](const std::vector<Value*>& firsts) {
+          std::vector<Point> points;
+          for (Value* first : firsts) points.push_back(point_of(b_.CreateAdd(first, share)));
+          visit(points);
+        });
+        return;
+      }
       for_loop(share, b_.getInt32(static_cast<uint32_t>(steps)), b_.getInt32(static_cast<uint32_t>(sharers)),
                at_step);
     };

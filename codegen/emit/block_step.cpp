@@ -6,6 +6,13 @@ namespace tilewright {
 using tile::Instruction;
 using tile::Opcode;
 
+// Enough loads at once to hide their latency, few where each point is long.
+int BlockEmitter::points_in_flight(const TileStep& step) const {
+  int weight = 0;
+  for (const TileRoot& root : step.roots) weight += plan_.weight(root.value) + 1;
+  return weight <= 12 ? 4 : weight <= 40 ? 2 : 1;
+}
+
 void BlockEmitter::emit_step(const TileStep& step) {
   const int vector_axis = choose_vector_axis(step);
   Reads reads;
@@ -38,26 +45,30 @@ void BlockEmitter::emit_step(const TileStep& step) {
   }
   synchronize(read, written);
   Limits limits = limit_values(step.limits, step.shape);
-  // Every root at a point: first all values, then what is written.
-  auto visit = [&](const Point& point) {
-    std::vector<Value*> values;
-    for (const TileRoot& root : step.roots) values.push_back(eval(root.value, point));
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (step.roots[i].is_kept) write_scratch(kept[i], step.roots[i].value, point, values[i]);
-      if (fold_of[i] >= 0) accumulate(folds[static_cast<size_t>(fold_of[i])], {values[i]});
+  // Every root at the points of a group: first all values, then what is written.
+  auto visit = [&](const std::vector<Point>& group) {
+    std::vector<std::vector<Value*>> values(group.size());
+    for (size_t u = 0; u < group.size(); ++u) {
+      for (const TileRoot& root : step.roots) values[u].push_back(eval(root.value, group[u]));
     }
-    for (size_t i = 0; i < values.size(); ++i) {
-      const TileRoot& root = step.roots[i];
-      if (!root.is_kept && fold_of[i] < 0) emit_store(*root.instruction, point, values[i]);
+    for (size_t u = 0; u < group.size(); ++u) {
+      for (size_t i = 0; i < step.roots.size(); ++i) {
+        if (step.roots[i].is_kept) write_scratch(kept[i], step.roots[i].value, group[u], values[u][i]);
+        if (fold_of[i] >= 0) accumulate(folds[static_cast<size_t>(fold_of[i])], {values[u][i]});
+      }
+      for (size_t i = 0; i < step.roots.size(); ++i) {
+        const TileRoot& root = step.roots[i];
+        if (!root.is_kept && fold_of[i] < 0) emit_store(*root.instruction, group[u], values[u][i]);
+      }
     }
   };
+  const int unroll = points_in_flight(step);
   if (folds.empty()) {
     Point origin;
     origin.axis.assign(step.shape.size(), i64(0));
-    for_groups_at(origin, step.shape, vector_axis, limits, reads, 1,
-                  [&](const std::vector<Point>& group) { visit(group[0]); });
+    for_groups_at(origin, step.shape, vector_axis, limits, reads, unroll, visit);
   } else {
-    emit_folds(step.shape, step.reduced, vector_axis, limits, reads, folds, visit);
+    emit_folds(step.shape, step.reduced, vector_axis, limits, reads, unroll, folds, visit);
   }
   for (size_t i = 0; i < step.roots.size(); ++i) {
     const uint32_t result =
@@ -79,10 +90,10 @@ void BlockEmitter::emit_reduce(const Instruction& instruction) {
     written.insert(folds[0].results.back().data);
   }
   synchronize(read, written);
-  emit_folds(shape, instruction.axes, last_axis(shape), axis_limits(instruction), reads, folds,
-             [&](const Point& point) {
+  emit_folds(shape, instruction.axes, last_axis(shape), axis_limits(instruction), reads, 1, folds,
+             [&](const std::vector<Point>& group) {
                std::vector<Value*> values;
-               for (ValueId operand : instruction.operands) values.push_back(eval(operand, point));
+               for (ValueId operand : instruction.operands) values.push_back(eval(operand, group[0]));
                accumulate(folds[0], values);
              });
   for (size_t i = 0; i < instruction.results.size(); ++i) {

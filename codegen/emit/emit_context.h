@@ -3,6 +3,7 @@
 
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
+#include <llvm/TargetParser/Triple.h>
 
 #include <cstdint>
 
@@ -23,6 +24,8 @@ struct EmitContext {
   EmitPrecision precision = EmitPrecision::Strict;
 
   llvm::LLVMContext& llvm() const { return module.getContext(); }
+  // Whether the module is in the chip's own instructions, not for a simulator of it.
+  bool is_ptx() const { return module.getTargetTriple().isNVPTX(); }
   bool is_cpu() const { return limits.kind != TargetKind::Simt; }
   // The instructions of AVX-512 with its extensions for floats.
   bool has_avx512() const {

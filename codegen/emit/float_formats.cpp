@@ -97,6 +97,9 @@ Value* narrow_float(EmitContext& context, DType dtype, Value* value, bool satura
   auto& b = context.builder;
   LaneMath m(context, value->getType());
   llvm::Type* i16 = value->getType()->getWithNewType(b.getInt16Ty());
+  if (dtype == DType::BF16 && context.is_ptx()) {
+    return b.CreateBitCast(b.CreateFPTrunc(value, value->getType()->getWithNewType(b.getBFloatTy())), i16);
+  }
   if (dtype == DType::BF16)
     return b.CreateTrunc(b.CreateLShr(bf16_rounded_bits(m, value), m.integer(16)), i16);
   if (uses_f16_instructions(context, dtype)) {
@@ -115,7 +118,7 @@ Value* narrow_exact(EmitContext& context, DType dtype, Value* value) {
 
 Value* round_to_narrow(EmitContext& context, DType dtype, Value* value) {
   LaneMath m(context, value->getType());
-  if (dtype == DType::BF16) {
+  if (dtype == DType::BF16 && !context.is_ptx()) {
     return m.from_bits(context.builder.CreateAnd(bf16_rounded_bits(m, value), m.integer(0xffff0000)));
   }
   return widen_narrow_float(context, dtype, narrow_float(context, dtype, value));

@@ -40,6 +40,10 @@ Value* LaneMath::fma(Value* a, Value* b, Value* c) const {
 }
 
 Value* LaneMath::clamp(Value* a, double low, double high) const {
+  if (!context_.is_cpu()) {  // one instruction each there
+    Value* below = builder().CreateBinaryIntrinsic(llvm::Intrinsic::minimum, a, number(high));
+    return builder().CreateBinaryIntrinsic(llvm::Intrinsic::maximum, below, number(low));
+  }
   Value* below = select(less(number(high), a), number(high), a);
   return select(greater(number(low), below), number(low), below);
 }
@@ -121,6 +125,18 @@ Value* LaneMath::scale(Value* a, Value* n) const {
   Value* half = builder().CreateAShr(n, integer(1));
   Value* rest = builder().CreateSub(n, half);
   return mul(mul(a, power_of_two(half)), power_of_two(rest));
+}
+
+Value* LaneMath::scale_near_one(Value* a, Value* n) const {
+  if (context_.is_cpu()) return scale(a, n);
+  // By a power that is a normal number whatever n is, and one that brings the rest.
+  const int64_t half = exponent_bias() / 2 + 1;
+  const double rest = is_single() ? 0x1p64 : 0x1p512;
+  Value* is_small = builder().CreateICmpSLT(n, integer(0));
+  Value* base = builder().CreateSelect(is_small, integer((exponent_bias() + half) << mantissa_bits()),
+                                       integer((exponent_bias() - half) << mantissa_bits()));
+  Value* power = from_bits(builder().CreateAdd(builder().CreateShl(n, integer(mantissa_bits())), base));
+  return mul(mul(a, power), select(is_small, number(1 / rest), number(rest)));
 }
 
 std::string lane_type_name(llvm::Type* type) {

@@ -89,6 +89,8 @@ class LaneMath {
   Value* power_of_two(Value* n) const;
   // a * 2^n for any n in [-2 * bias, 2 * bias], with one rounding when the result is subnormal.
   Value* scale(Value* a, Value* n) const;
+  // The same for a in [1/2, 2], or NaN.
+  Value* scale_near_one(Value* a, Value* n) const;
 
  private:
   double magic() const { return is_single() ? 0x1.8p23 : 0x1.8p52; }

@@ -33,9 +33,9 @@ Value* exp_of(const LaneMath& m, Value* x, Value* tail, bool with_low_part) {
   // Beyond these the result is 0 or inf.
   x = m.is_single() ? m.clamp(x, -104, 89) : m.clamp(x, -746, 710);
   ReducedExp e = reduce_exp(m, x, tail, with_low_part);
-  if (m.is_single() && !with_low_part) return m.scale(m.add(m.number(1), m.add(e.r, e.rest)), e.n);
+  if (m.is_single() && !with_low_part) return m.scale_near_one(m.add(m.number(1), m.add(e.r, e.rest)), e.n);
   LaneMath::Pair one_plus_r = m.fast_two_sum(m.number(1), e.r);
-  return m.scale(m.add(one_plus_r.hi, m.add(one_plus_r.lo, e.rest)), e.n);
+  return m.scale_near_one(m.add(one_plus_r.hi, m.add(one_plus_r.lo, e.rest)), e.n);
 }
 
 // e^x - 1 for x within the clamped range; loses the last bit of subnormal x.
