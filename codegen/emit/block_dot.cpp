@@ -48,7 +48,8 @@ void BlockEmitter::emit_dot(const Instruction& instruction) {
   const DType dtype = type(acc_value).dtype;
   ScratchTile acc;
   auto known = scratch_tiles_.find(acc_value.index);
-  if (known != scratch_tiles_.end() && plan_.reader_count(acc_value) == 1) {
+  const bool is_shared = known != scratch_tiles_.end() && !llvm::isa<llvm::AllocaInst>(known->second.data);
+  if (is_shared && plan_.reader_count(acc_value) == 1) {
     acc = known->second;  // nobody else reads the old sums: add in place
   } else {
     acc = new_scratch(type(acc_value));

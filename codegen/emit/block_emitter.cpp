@@ -16,6 +16,8 @@ using tile::Opcode;
 
 namespace {
 constexpr int32_t kMaxThreads = 256;
+constexpr int64_t kBytesOfThread = 64;  // enough loads at once to hide their latency
+constexpr int64_t kThreadsOfProduct = 128;
 constexpr int64_t kScratchAlign = 128;
 }  // namespace
 
@@ -24,30 +26,31 @@ BlockEmitter::BlockEmitter(const tile::Kernel& kernel, EmitContext context, llvm
   threads_ = choose_threads();
 }
 
-// One thread for 16 bytes of the largest tile that is walked.
+// One thread for 64 bytes of the largest block of a buffer, or of the largest tile where only tiles are
+// walked.
 int32_t BlockEmitter::choose_threads() const {
-  int64_t wanted = 1;
+  int64_t in_buffers = 0, in_tiles = 1, least = 1;
   std::function<void(const tile::Block&)> look = [&](const tile::Block& block) {
-    for (const TileStep& step : plan_.steps(block)) {
-      if (step.instruction) {
-        for (ValueId value : step.instruction->operands) {
-          wanted = std::max(wanted, type(value).elements() * dtype_bytes(type(value).dtype) / 16);
-        }
-        bool is_nest = step.instruction->opcode == Opcode::For || step.instruction->opcode == Opcode::If;
-        if (is_nest) look(step.instruction->blocks[0]);
-        if (step.instruction->opcode == Opcode::Dot) wanted = std::max<int64_t>(wanted, 128);
+    for (const Instruction& instruction : block.body) {
+      for (ValueId operand : instruction.operands) {
+        in_tiles = std::max(in_tiles, type(operand).elements() * dtype_bytes(type(operand).dtype));
       }
-      int64_t points = 1;
-      for (int64_t size : step.shape) points *= size;
-      int64_t bytes = 2;
-      for (const TileRoot& root : step.roots) bytes = std::max(bytes, dtype_bytes(type(root.value).dtype));
-      if (!step.roots.empty()) wanted = std::max(wanted, points * bytes / 16);
+      const bool is_load = instruction.opcode == Opcode::Load;
+      if (is_load || instruction.opcode == Opcode::Store) {
+        const tile::TileType& block_type = type(is_load ? instruction.results[0] : instruction.operands[0]);
+        in_buffers = std::max(in_buffers, block_type.elements() * dtype_bytes(block_type.dtype));
+      }
+      if (instruction.opcode == Opcode::Dot || instruction.opcode == Opcode::Scan) least = kThreadsOfProduct;
+      for (const tile::Block& inner : instruction.blocks) look(inner);
     }
   };
   look(kernel_.body);
-  int64_t warp = std::max(1, context_.limits.warp_threads);
-  wanted = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted)));
-  return static_cast<int32_t>(std::clamp<int64_t>(wanted, warp, kMaxThreads));
+  const int64_t wanted =
+      std::max(in_buffers > 0 ? in_buffers : in_tiles, least * kBytesOfThread) / kBytesOfThread;
+  const int64_t warp = std::max(1, context_.limits.warp_threads);
+  const int64_t power =
+      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(wanted, 1))));
+  return static_cast<int32_t>(std::clamp<int64_t>(power, warp, kMaxThreads));
 }
 
 llvm::Value* BlockEmitter::buffer_pointer(Value* data) {

@@ -107,6 +107,9 @@ class BlockEmitter final : public TileEmitter {
   void emit_column_folds(const std::vector<int64_t>& shape, const Ints& reduced, int vector_axis,
                          unsigned lanes, const Limits& limits, int unroll, std::vector<Fold>& folds,
                          const GroupBody& visit);
+  // Whether all threads fold one row and so know its result: it is then a value of each thread.
+  bool is_known_to_all(const std::vector<int64_t>& shape, const Ints& reduced, int vector_axis) const;
+  ScratchTile new_fold_tile(ValueId result, bool known_to_all);
   void start_folds(std::vector<Fold>& folds, unsigned lanes);
   void accumulate(Fold& fold, std::vector<Value*> values);
   Partial read_partial(const Fold& fold);

@@ -26,12 +26,31 @@ int64_t product(const std::vector<int64_t>& shape) {
   return all;
 }
 
+constexpr int64_t kMostLanes = 8;
 constexpr int64_t kThreadsOfRow = 8;  // at least, so that a row is read in whole lines
 
 }  // namespace
 
 // ---- partial values
 // ----------------------------------------------------------------------------------------------------------
+
+bool BlockEmitter::is_known_to_all(const std::vector<int64_t>& shape, const Ints& reduced,
+                                   int vector_axis) const {
+  if (vector_axis >= 0 && !has(reduced, vector_axis)) return false;
+  int64_t rows = 1, steps = 1;
+  for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
+    (has(reduced, axis) ? steps : rows) *= shape[static_cast<size_t>(axis)];
+  }
+  return rows == 1 && steps / kMostLanes >= threads_;
+}
+
+ScratchTile BlockEmitter::new_fold_tile(ValueId result, bool known_to_all) {
+  if (!known_to_all) return new_scratch(type(result));
+  ScratchTile tile;
+  tile.data = entry_alloca(storage_type(context_, type(result).dtype, 0));
+  tile.strides.assign(type(result).shape.size(), 0);
+  return tile;
+}
 
 void BlockEmitter::start_folds(std::vector<Fold>& folds, unsigned lanes) {
   for (Fold& fold : folds) {
@@ -276,11 +295,12 @@ void BlockEmitter::emit_row_folds(const std::vector<int64_t>& shape, const Ints&
       });
       ops_.barrier();
     }
-    if_then(leads, [&] {
+    auto finish = [&] {
       for (size_t f = 0; f < folds.size(); ++f) {
         Partial total = partials[f];
         if (group > 32) {
-          Value* first = b_.CreateZExt(b_.CreateLShr(thread_, 5), b_.getInt64Ty());
+          Value* first_thread = b_.CreateSub(thread_, in_group);
+          Value* first = b_.CreateZExt(b_.CreateLShr(first_thread, 5), b_.getInt64Ty());
           std::vector<Partial> parts;
           for (int64_t w = 0; w < warps; ++w)
             parts.push_back(read_area(areas[f], b_.CreateAdd(first, i64(w))));
@@ -294,7 +314,12 @@ void BlockEmitter::emit_row_folds(const std::vector<int64_t>& shape, const Ints&
         }
         write_results(folds[f], outer, reduced, total);
       }
-    });
+    };
+    if (is_known_to_all(shape, reduced, vector_axis)) {
+      finish();
+    } else {
+      if_then(leads, finish);
+    }
     if (group > 32 && rows > together) ops_.barrier();
     memo_.clear();
   };

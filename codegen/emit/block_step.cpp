@@ -39,8 +39,9 @@ void BlockEmitter::emit_step(const TileStep& step) {
     fold_of[i] = static_cast<int>(folds.size());
     Fold fold;
     fold.instruction = &instruction;
-    fold.results = {new_scratch(type(instruction.results[0]))};
-    written.insert(fold.results[0].data);
+    const bool known_to_all = is_known_to_all(step.shape, step.reduced, vector_axis);
+    fold.results = {new_fold_tile(instruction.results[0], known_to_all)};
+    if (!known_to_all) written.insert(fold.results[0].data);
     folds.push_back(std::move(fold));
   }
   synchronize(read, written);
@@ -86,8 +87,9 @@ void BlockEmitter::emit_reduce(const Instruction& instruction) {
   std::vector<Fold> folds(1);
   folds[0].instruction = &instruction;
   for (ValueId result : instruction.results) {
-    folds[0].results.push_back(new_scratch(type(result)));
-    written.insert(folds[0].results.back().data);
+    const bool known_to_all = is_known_to_all(shape, instruction.axes, last_axis(shape));
+    folds[0].results.push_back(new_fold_tile(result, known_to_all));
+    if (!known_to_all) written.insert(folds[0].results.back().data);
   }
   synchronize(read, written);
   emit_folds(shape, instruction.axes, last_axis(shape), axis_limits(instruction), reads, 1, folds,

@@ -84,6 +84,9 @@ Value* bf16_rounded_bits(const LaneMath& m, Value* value) {
 Value* widen_narrow_float(EmitContext& context, DType dtype, Value* bits) {
   auto& b = context.builder;
   LaneMath m(context, bits->getType()->getWithNewType(b.getFloatTy()));
+  if (dtype == DType::BF16 && context.is_ptx()) {  // so that ops on the narrow type itself are found
+    return b.CreateFPExt(b.CreateBitCast(bits, bits->getType()->getWithNewType(b.getBFloatTy())), m.type());
+  }
   if (dtype == DType::BF16) {
     return m.from_bits(b.CreateShl(b.CreateZExt(bits, m.bits_type()), m.integer(16)));
   }
@@ -109,7 +112,7 @@ Value* narrow_float(EmitContext& context, DType dtype, Value* value, bool satura
 }
 
 Value* narrow_exact(EmitContext& context, DType dtype, Value* value) {
-  if (dtype != DType::BF16) return narrow_float(context, dtype, value);
+  if (dtype != DType::BF16 || context.is_ptx()) return narrow_float(context, dtype, value);
   auto& b = context.builder;
   LaneMath m(context, value->getType());
   return b.CreateTrunc(b.CreateLShr(m.to_bits(value), m.integer(16)),

@@ -1,4 +1,6 @@
 // Exponential, exponential minus one, logistic and tanh.
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
 #include "codegen/emit/functions.h"
 #include "codegen/emit/math_coefficients.h"
 
@@ -29,7 +31,52 @@ ReducedExp reduce_exp(const LaneMath& m, Value* x, Value* tail, bool with_low_pa
   return {n.integer, r, rest};
 }
 
+// f32 lanes by the chip's own 2^x, which on [-1/2, 1/2] is good to the last bit; `never_above_zero`: x.
+Value* exp_by_chip(const LaneMath& m, Value* x, bool never_above_zero) {
+  auto& b = m.builder();
+  constexpr double kLog2E = 1.44269502162933349609375, kLog2ERest = 1.925963033500011079e-8;
+  if (never_above_zero) {
+    x = b.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, x, m.number(-104));
+  } else {
+    x = m.clamp(x, -104, 89);
+  }
+  LaneMath::Rounded n = m.round_product(x, kLog2E);
+  Value* fraction = m.fma(x, kLog2E, m.neg(n.number));
+  fraction = m.fma(x, kLog2ERest, fraction);
+  Value* power = b.CreateUnaryIntrinsic(llvm::Intrinsic::exp2, fraction);
+  if (!never_above_zero) return m.scale_near_one(power, n.integer);
+  Value* part = m.power_of_two(b.CreateAdd(n.integer, m.integer(64)));
+  return m.mul(m.mul(power, part), m.number(0x1p-64));
+}
+
+bool has_chip_exp(const LaneMath& m) { return m.is_single() && m.context().is_ptx(); }
+
+// 1 / x, x in [1, 2], to a unit or two of the last place.
+Value* near_inverse(const LaneMath& m, Value* x) {
+  auto& b = m.builder();
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
+  if (!vector) return b.CreateIntrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_f, {x});
+  Value* result = llvm::PoisonValue::get(x->getType());
+  for (unsigned lane = 0; lane < vector->getNumElements(); ++lane) {
+    Value* each = near_inverse(m, b.CreateExtractElement(x, uint64_t{lane}));
+    result = b.CreateInsertElement(result, each, uint64_t{lane});
+  }
+  return result;
+}
+
+// e^-|x| / (1 + e^-|x|) or 1 / (1 + e^-|x|), the quotient corrected once.
+Value* logistic_by_chip(const LaneMath& m, Value* x) {
+  Value* power = exp_by_chip(m, m.neg(m.abs(x)), true);
+  Value* top = m.select(m.less(x, 0.0), power, m.number(1));
+  Value* bottom = m.add(m.number(1), power);
+  Value* inverse = near_inverse(m, bottom);
+  Value* first = m.mul(top, inverse);
+  Value* rest = m.fma(m.neg(first), bottom, top);
+  return m.fma(rest, inverse, first);
+}
+
 Value* exp_of(const LaneMath& m, Value* x, Value* tail, bool with_low_part) {
+  if (has_chip_exp(m) && !tail && !with_low_part) return exp_by_chip(m, x, false);
   // Beyond these the result is 0 or inf.
   x = m.is_single() ? m.clamp(x, -104, 89) : m.clamp(x, -746, 710);
   ReducedExp e = reduce_exp(m, x, tail, with_low_part);
@@ -64,6 +111,7 @@ Value* emit_exponential_minus_one(const LaneMath& m, Value* x) {
 
 // e^-|x| / (1 + e^-|x|) for negative x: no overflow, and subnormal results are kept.
 Value* emit_logistic(const LaneMath& m, Value* x) {
+  if (has_chip_exp(m)) return logistic_by_chip(m, x);
   Value* power = exp_of(m, m.neg(m.abs(x)), nullptr, true);
   Value* numerator = m.select(m.less(x, 0.0), power, m.number(1));
   return m.quotient({numerator, m.number(0)}, m.fast_two_sum(m.number(1), power));
