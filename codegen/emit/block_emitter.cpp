@@ -17,6 +17,7 @@ using tile::Opcode;
 namespace {
 constexpr int32_t kMaxThreads = 256;
 constexpr int64_t kBytesOfThread = 64;  // enough loads at once to hide their latency
+constexpr int64_t kBytesOfThreadOfProduct = 16;
 constexpr int64_t kThreadsOfProduct = 128;
 constexpr int64_t kScratchAlign = 128;
 }  // namespace
@@ -30,6 +31,7 @@ BlockEmitter::BlockEmitter(const tile::Kernel& kernel, EmitContext context, llvm
 // walked.
 int32_t BlockEmitter::choose_threads() const {
   int64_t in_buffers = 0, in_tiles = 1, least = 1;
+  bool has_products = false;
   std::function<void(const tile::Block&)> look = [&](const tile::Block& block) {
     for (const Instruction& instruction : block.body) {
       for (ValueId operand : instruction.operands) {
@@ -40,13 +42,15 @@ int32_t BlockEmitter::choose_threads() const {
         const tile::TileType& block_type = type(is_load ? instruction.results[0] : instruction.operands[0]);
         in_buffers = std::max(in_buffers, block_type.elements() * dtype_bytes(block_type.dtype));
       }
+      has_products |= instruction.opcode == Opcode::Dot;
       if (instruction.opcode == Opcode::Dot || instruction.opcode == Opcode::Scan) least = kThreadsOfProduct;
       for (const tile::Block& inner : instruction.blocks) look(inner);
     }
   };
   look(kernel_.body);
-  const int64_t wanted =
-      std::max(in_buffers > 0 ? in_buffers : in_tiles, least * kBytesOfThread) / kBytesOfThread;
+  int64_t wanted = (in_buffers > 0 ? in_buffers : in_tiles) / kBytesOfThread;
+  if (has_products) wanted = in_tiles / kBytesOfThreadOfProduct;
+  wanted = std::max(wanted, least);
   const int64_t warp = std::max(1, context_.limits.warp_threads);
   const int64_t power =
       static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(wanted, 1))));

@@ -115,7 +115,10 @@ Status run_job(Work& work, const MachineSpec& spec, const CompileOptions& option
   TW_RETURN_IF_ERROR(verify(module));
   if (spec.check_module) TW_RETURN_IF_ERROR(spec.check_module(module));
   set_attributes(module, spec);
-  if (options.ir_passes == IrPasses::Lean) run_lean_passes(module, work.machine.get());
+  if (options.ir_passes == IrPasses::Lean) {
+    run_lean_passes(module, work.machine.get());
+    if (spec.finish_module) spec.finish_module(module);
+  }
   if (options.llvm_text) {
     llvm::raw_string_ostream stream(*options.llvm_text);
     module.print(stream, nullptr);

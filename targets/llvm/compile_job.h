@@ -21,6 +21,8 @@ struct MachineSpec {
   bool is_text = false;  // assembly is the product (PTX), not an object
   // Runs after the verifier, before code generation; may be empty.
   std::function<Status(const llvm::Module&)> check_module;
+  // Changes the module right before code generation, when IR passes ran; may be empty.
+  std::function<void(llvm::Module&)> finish_module;
   // Runs on the product; may be empty.
   std::function<Status(std::string_view bytes)> check_product;
 };

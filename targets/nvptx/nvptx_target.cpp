@@ -3,6 +3,8 @@
 #include "targets/nvptx/nvptx_target.h"
 
 #include <llvm/IR/Function.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
 #include <unistd.h>
@@ -47,6 +49,29 @@ void initialize_llvm() {
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
   });
+}
+
+// bf16 to f32 by a shift: the instruction for it is slower.  After the passes that look for conversions.
+void widen_by_shifts(llvm::Module& module) {
+  std::vector<llvm::FPExtInst*> found;
+  for (llvm::Function& function : module) {
+    for (llvm::Instruction& instruction : llvm::instructions(function)) {
+      auto* widens = llvm::dyn_cast<llvm::FPExtInst>(&instruction);
+      if (widens && widens->getSrcTy()->getScalarType()->isBFloatTy() &&
+          widens->getDestTy()->getScalarType()->isFloatTy()) {
+        found.push_back(widens);
+      }
+    }
+  }
+  for (llvm::FPExtInst* widens : found) {
+    llvm::IRBuilder<> b(widens);
+    llvm::Type* narrow = widens->getSrcTy()->getWithNewType(b.getInt16Ty());
+    llvm::Type* wide = widens->getDestTy()->getWithNewType(b.getInt32Ty());
+    llvm::Value* bits = b.CreateZExt(b.CreateBitCast(widens->getOperand(0), narrow), wide);
+    widens->replaceAllUsesWith(
+        b.CreateBitCast(b.CreateShl(bits, llvm::ConstantInt::get(wide, 16)), widens->getDestTy()));
+    widens->eraseFromParent();
+  }
 }
 
 // LLVM takes an unknown llvm.nvvm name for an external function and prints PTX that no assembler reads.
@@ -423,6 +448,7 @@ Result<std::shared_ptr<Target>> create_nvptx(std::string_view spelling) {
   spec.features = cat('+', chip->ptx);
   spec.is_text = true;
   spec.check_module = check_calls;
+  spec.finish_module = widen_by_shifts;
   TargetInfo info;
   info.family = "nvptx";
   info.name = cat("nvptx:", chip->name, exact ? kExact : "");
