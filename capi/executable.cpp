@@ -210,6 +210,8 @@ tw_status* tw_graph_compare(const tw_graph* graph, const DLTensor* const* inputs
       for (int64_t i = 0; i < lists[list].second; ++i) {
         if (!lists[list].first[i]) return Status::invalid(cat(call, ": tensor ", i, " is NULL"));
         TW_ASSIGN_OR_RETURN(TensorView view, capi::to_view(call, *lists[list].first[i]));
+        if (!view.data && view.elements() > 0)
+          return Status::invalid(cat(call, ": tensor ", i, " has no data"));
         if (list > 0 && !view.is_row_major())
           return Status::invalid(cat(call, ": tensors are expected to be row-major without gaps"));
         refs[list].push_back(view.ref());

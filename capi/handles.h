@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/flags.h"
+#include "base/float_environment.h"
 #include "base/text.h"
 #include "capi/include/tilewright/tilewright.h"
 #include "ir/graph.h"
@@ -85,6 +86,7 @@ inline tw_text* make_text(std::string text) { return new tw_text{std::move(text)
 template <class Body>
 tw_status* guarded(const char* call, Body&& body) noexcept {
   const int saved = errno;
+  const DefaultFloatEnvironment environment;  // texts are read, and constants folded, as on any other host
   tw_status* result = nullptr;
   try {
     result = to_c(body(call));

@@ -9,6 +9,9 @@ namespace tilewright {
 
 namespace {
 
+// Expressions beyond these are refused as overflows: their cost must not outgrow the text that asks for them.
+constexpr size_t kMaxTerms = 1024, kMaxProducts = 8192, kMaxAtoms = 64, kMaxText = 65536;
+
 bool add_overflows(int64_t a, int64_t b, int64_t* out) { return __builtin_add_overflow(a, b, out); }
 bool multiply_overflows(int64_t a, int64_t b, int64_t* out) { return __builtin_mul_overflow(a, b, out); }
 
@@ -74,10 +77,12 @@ Dim Dim::from_terms(std::vector<Term> terms, int64_t constant) {
     }
   }
   std::erase_if(merged, [](const Term& term) { return term.coefficient == 0; });
+  if (merged.size() > kMaxTerms) return invalid();
   Dim dim(constant);
   if (!merged.empty()) {
     auto expr = std::make_shared<Expr>();
     expr->text = sum_text(merged, constant);
+    if (expr->text.size() > kMaxText) return invalid();
     expr->terms = std::move(merged);
     dim.expr_ = std::move(expr);
   }
@@ -129,10 +134,12 @@ Dim operator*(const Dim& a, const Dim& b) {
   int64_t constant;
   if (multiply_overflows(a.constant_, b.constant_, &constant)) return Dim::invalid();
   if (!a.expr_ && !b.expr_) return Dim(constant);
+  if ((a.terms().size() + 1) * (b.terms().size() + 1) > kMaxProducts) return Dim::invalid();
   std::vector<Dim::Term> terms;
   auto add_product = [&](int64_t ca, const std::vector<Dim::AtomRef>& aa, int64_t cb,
                          const std::vector<Dim::AtomRef>& ab) {
     Dim::Term term{0, aa};
+    if (aa.size() + ab.size() > kMaxAtoms) return false;
     if (multiply_overflows(ca, cb, &term.coefficient)) return false;
     term.atoms.insert(term.atoms.end(), ab.begin(), ab.end());
     std::sort(term.atoms.begin(), term.atoms.end(),

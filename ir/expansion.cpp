@@ -23,8 +23,8 @@ ExpandFunction expand_function(Op op) {
 
 using Wanted = FunctionRef<bool(const Graph&, const Node&)>;
 
-// Nested composites are at most this deep; more means that two expand into each other.
-constexpr int kMaxDepth = 16;
+// Calls nest up to 64 deep and composites inside them a little more; beyond, two expand into each other.
+constexpr int kMaxDepth = 64 + 16;
 
 // Copies a graph node by node, replacing what has an expansion or a region to inline.
 class Expander {

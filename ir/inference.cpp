@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "ir/conditions.h"
 
 namespace tilewright {
 
@@ -195,6 +196,7 @@ static Status check_result(const TensorType& type, std::span<const Symbol> symbo
     if (!dim.is_valid()) return Status::invalid("a result dim overflows 64 bits");
     if (dim.range(known).max < 0)
       return Status::invalid(cat("result type ", type.to_string(), " has a negative dim"));
+    require_at_most(Dim(0), dim, symbols, "least size of result dim", &dim - type.shape.data());
   }
   if (!type.elements().is_valid())
     return Status::invalid(cat("result type ", type.to_string(), " has too many elements"));

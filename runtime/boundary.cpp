@@ -35,7 +35,8 @@ std::optional<std::pair<int, int>> find_overlap(std::vector<ByteRange>& a, std::
   return std::nullopt;
 }
 
-Boundary::Boundary(const Graph& graph) : graph_(graph), sources_(graph.symbols.size()) {
+Boundary::Boundary(const Graph& graph)
+    : graph_(graph), sources_(graph.symbols.size()), conditions_(find_conditions(graph)) {
   for (size_t symbol = 0; symbol < graph.symbols.size(); ++symbol) {
     for (size_t input = 0; input < graph.inputs.size() && sources_[symbol].input < 0; ++input) {
       const Shape& shape = graph.type(graph.inputs[input].value).shape;
@@ -134,6 +135,8 @@ Result<BoundSizes> Boundary::resolve(std::vector<int64_t> symbols) const {
                         evaluate(graph_.type(graph_.outputs[index].value).shape, bound.bindings, what));
     bound.outputs.push_back(std::move(sizes));
   }
+  if (Status met = check_conditions(conditions_, bound.bindings); !met.is_ok())
+    return Status::invalid(cat("run @", graph_.name, ": ", met.message()));
   return bound;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/conditions.h"
 #include "ir/graph.h"
 #include "runtime/tensor_view.h"
 
@@ -48,6 +49,7 @@ class Boundary {
 
   const Graph& graph_;
   std::vector<Source> sources_;  // one a symbol
+  std::vector<DimCondition> conditions_;
 };
 
 // Strides of a dense tensor whose dims lie in `order` (slowest first; empty is row-major).

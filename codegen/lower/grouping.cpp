@@ -67,8 +67,10 @@ std::optional<int> alias_operand(const Graph& graph, const Node& node, int resul
     if (node.op == Op::CollectivePermute &&
         AttributeReader(node.op, node.attributes).get_ints("pairs") != Ints{0, 0})
       return std::nullopt;
-    bool same = graph.type(node.operands[0]) == graph.type(node.results[0]);
-    if (same && AttributeReader(node.op, node.attributes).get_ints("group").size() <= 1) return 0;
+    const AttributeReader attributes(node.op, node.attributes);
+    const Ints& group = attributes.get_ints("group");
+    const bool alone = (group.empty() || group == Ints{0}) && attributes.get_int("root") == 0;
+    if (alone && graph.type(node.operands[0]) == graph.type(node.results[0])) return 0;
   }
   return std::nullopt;
 }

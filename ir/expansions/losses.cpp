@@ -92,7 +92,9 @@ ValueId entropy_gradient(Expansion& e, const Targets& t, ValueId logits, ValueId
   ValueId p = b.exponential(b.subtract(logits, b.broadcast(b.convert(lse, t.work), shape, {0})));
   if (!b.status().is_ok()) return {};
   DType index = b.dtype(t.safe);
-  ValueId hit = b.convert(b.compare(b.iota(shape, 1, index), b.broadcast(t.safe, shape, {0}), "EQ"), t.work);
+  // Taken from a list of the classes, so that a target out of range is the error that it is in the forward.
+  ValueId target = t.weight.is_valid() ? t.safe : take(b, b.iota({t.c}, 0, index), t.safe, 0, "error");
+  ValueId hit = b.convert(b.compare(b.iota(shape, 1, index), b.broadcast(target, shape, {0}), "EQ"), t.work);
   ValueId d;
   if (t.smoothing == 0) {
     d = b.subtract(p, hit);

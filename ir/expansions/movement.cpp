@@ -68,10 +68,12 @@ Status expand_chunk(Expansion& e) {
   TW_RETURN_IF_ERROR(check_axis(e, "dim", dim, rank_of(e)));
   if (chunks < 1) return fail(e, "chunks is ", chunks, ", expected 1 or more");
   TW_ASSIGN_OR_RETURN(int64_t size, known(e, shape_of(e, 0)[static_cast<size_t>(dim)], "the dim"));
-  int64_t each = (size + chunks - 1) / chunks;
-  int64_t count = size == 0 ? chunks : (size + each - 1) / each;
+  int64_t each = size / chunks + (size % chunks != 0);
+  int64_t count = size == 0 ? chunks : (size - 1) / each + 1;
+  TW_RETURN_IF_ERROR(check_most(e, "chunks", count, kMostResults));
   for (int64_t i = 0; i < count; ++i) {
-    e.results.push_back(slice_axis(e.b, e.operands[0], dim, i * each, std::min(size, (i + 1) * each)));
+    int64_t start = i * each;
+    e.results.push_back(slice_axis(e.b, e.operands[0], dim, start, start + std::min(each, size - start)));
   }
   return Status::ok();
 }
@@ -94,6 +96,7 @@ Status expand_unbind(Expansion& e) {
   int64_t dim = e.attributes.get_int("dim");
   TW_RETURN_IF_ERROR(check_axis(e, "dim", dim, rank_of(e)));
   TW_ASSIGN_OR_RETURN(int64_t size, known(e, shape_of(e, 0)[static_cast<size_t>(dim)], "the dim"));
+  TW_RETURN_IF_ERROR(check_most(e, "the size of the dim", size, kMostResults));
   Shape rest = pick(shape_of(e, 0), other_axes(rank_of(e), {dim}));
   for (int64_t i = 0; i < size; ++i) {
     e.results.push_back(e.b.reshape(slice_axis(e.b, e.operands[0], dim, i, i + 1), rest));
@@ -196,6 +199,7 @@ Status expand_diagonal(Expansion& e) {
   perm.insert(perm.end(), {dim1, dim2});
   ValueId x = b.transpose(e.operands[0], perm);
   Shape shape = pick(shape_of(e, 0), perm);
+  if (offset == INT64_MIN) return fail(e, "offset ", offset, " has no magnitude");
   Dim down = std::max<int64_t>(-offset, 0), right = std::max<int64_t>(offset, 0);
   size_t row = shape.size() - 2;
   Dim side = Dim::max(Dim::min(shape[row] - down, shape[row + 1] - right), Dim(0));
@@ -256,6 +260,7 @@ Status expand_meshgrid(Expansion& e) {
 namespace {
 Status check_factor(const Expansion& e, int64_t factor) {
   if (factor < 1) return fail(e, "factor is ", factor, ", expected 1 or more");
+  TW_RETURN_IF_ERROR(check_most(e, "factor", factor, INT32_MAX));  // squared below
   if (rank_of(e) < 3) return fail(e, "x has rank ", rank_of(e), ", expected 3 or more");
   return Status::ok();
 }
@@ -307,8 +312,11 @@ Status expand_as_strided(Expansion& e) {
   int64_t low = offset, high = offset, elements = 1;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] < 0) return fail(e, "shape holds ", sizes[i], ", expected 0 or more");
-    elements *= sizes[i];
-    (strides[i] < 0 ? low : high) += strides[i] * (sizes[i] - 1);
+    int64_t step;
+    int64_t& end = strides[i] < 0 ? low : high;
+    if (__builtin_mul_overflow(elements, sizes[i], &elements) ||
+        __builtin_mul_overflow(strides[i], sizes[i] - 1, &step) || __builtin_add_overflow(end, step, &end))
+      return fail(e, "shape and strides reach beyond 64 bits");
   }
   if (elements > 0 && (low < 0 || (count.is_constant() && high >= count.constant()))) {
     return fail(e, "elements ", low, " to ", high, " out of range for ", count.to_string(), " elements");

@@ -135,6 +135,7 @@ ValueId newton_schulz(Builder& b, ValueId x, int64_t steps, DType type) {
 Status expand_muon(Expansion& e) {
   Builder& b = e.b;
   TW_RETURN_IF_ERROR(check_rank(e, 0, 2));
+  TW_RETURN_IF_ERROR(check_most(e, "steps", e.attributes.get_int("steps"), 256));
   TW_RETURN_IF_ERROR(check_alike(e, 3));
   DType dtype = dtype_of(e, 0), work = work_type(dtype);
   TW_ASSIGN_OR_RETURN(ValueId lr, scalar(e, 3, work));

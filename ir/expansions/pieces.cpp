@@ -51,6 +51,11 @@ Result<Ints> ints_or(const Expansion& e, std::string_view name, size_t count, in
   return given;
 }
 
+Status check_most(const Expansion& e, std::string_view what, int64_t value, int64_t most) {
+  if (value <= most) return Status::ok();
+  return fail(e, what, " is ", value, ", expected at most ", most);
+}
+
 Result<int64_t> known(const Expansion& e, const Dim& dim, std::string_view what) {
   if (dim.is_constant()) return dim.constant();
   return fail(e, what, " is ", dim.to_string(), ", expected a known size");

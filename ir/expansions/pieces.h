@@ -36,6 +36,11 @@ Result<Ints> ints_or(const Expansion& e, std::string_view name, size_t count, in
 // As a literal number, or an error that says what has to be known.
 Result<int64_t> known(const Expansion& e, const Dim& dim, std::string_view what);
 
+// Limits of what an expansion writes out: results or nodes, and entries of index tables.
+inline constexpr int64_t kMostResults = 16384, kMostEntries = int64_t{1} << 22;
+// value <= most, checked before anything is allocated.
+Status check_most(const Expansion& e, std::string_view what, int64_t value, int64_t most);
+
 // The axes of a shape that are not in `axes`.
 Ints other_axes(int rank, const Ints& axes);
 Shape pick(const Shape& shape, const Ints& axes);

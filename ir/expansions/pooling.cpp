@@ -53,6 +53,10 @@ ValueId first_maximum(Expansion& e, const Windows& windows, ValueId x, const Sha
   Builder& b = e.b;
   bool padding = touches_padding(windows);
   const WindowAxis &h = windows.axes[0], &w = windows.axes[1];
+  if (Status small = check_cells(e, {h.kernel, w.kernel}); !small.is_ok()) {
+    b.fail(std::move(small));
+    return {};
+  }
   ValueId best, index, found;
   for (int64_t i = 0; i < h.kernel; ++i) {
     for (int64_t j = 0; j < w.kernel; ++j) {
@@ -284,6 +288,8 @@ Status expand_adaptive_avg_pool2d(Expansion& e) {
     e.results = {b.emit(Op::AvgPool2d, {e.operands[0]}, {{"kernel", window}})};
     return Status::ok();
   }
+  for (int64_t entries : {h, w, size[0], size[1]})
+    TW_RETURN_IF_ERROR(check_most(e, "a size that does not divide evenly", entries, kMostEntries));
   ValueId y = adaptive_mean(b, adaptive_mean(b, widened(e, 0), 2, h, size[0]), 3, w, size[1]);
   e.results = {b.convert(y, dtype)};
   return Status::ok();

@@ -115,7 +115,8 @@ ValueId spread_axis(Builder& b, ValueId g, int64_t axis, const Taps& taps, const
 Status check_size(const Expansion& e, int64_t in, int64_t out) {
   if (out < 0) return fail(e, "size holds ", out, ", expected 0 or more");
   if (in == 0 && out > 0) return fail(e, "size holds ", out, " for an empty axis");
-  return Status::ok();
+  TW_RETURN_IF_ERROR(check_most(e, "an entry of size", out, kMostEntries));
+  return check_most(e, "the size of a spatial dim", in, int64_t{1} << 38);
 }
 
 }  // namespace

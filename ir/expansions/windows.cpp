@@ -13,6 +13,13 @@ Result<Ints> pair(const Expansion& e, std::string_view name) {
   return given;
 }
 
+Status check_cells(const Expansion& e, const Ints& kernel) {
+  int64_t cells = 1;
+  for (int64_t size : kernel)
+    if (__builtin_mul_overflow(cells, size, &cells)) cells = INT64_MAX;
+  return check_most(e, "the number of elements of kernel", cells, kMostResults);
+}
+
 Result<Shape> four_dims(const Expansion& e, std::string_view name) {
   const Shape& size = e.attributes.get_dims(name);
   if (size.size() != 4) return fail(e, name, " has ", size.size(), " entries, expected 4");
@@ -26,7 +33,13 @@ Status check_axis_values(const Expansion& e, const WindowAxis& axis) {
   if (axis.stride < 1) return fail(e, "strides holds ", axis.stride, ", expected 1 or more");
   if (axis.dilation < 1) return fail(e, "dilation holds ", axis.dilation, ", expected 1 or more");
   if (axis.pad < 0) return fail(e, "pad holds ", axis.pad, ", expected 0 or more");
-  return Status::ok();
+  // Sums and products of these stay within 64 bits.
+  TW_RETURN_IF_ERROR(check_most(e, "an entry of kernel", axis.kernel, INT32_MAX));
+  TW_RETURN_IF_ERROR(check_most(e, "an entry of strides", axis.stride, INT32_MAX));
+  TW_RETURN_IF_ERROR(check_most(e, "an entry of dilation", axis.dilation, INT32_MAX));
+  TW_RETURN_IF_ERROR(check_most(e, "an entry of pad", axis.pad, INT32_MAX));
+  if (!axis.in.is_constant()) return Status::ok();
+  return check_most(e, "the size of a spatial dim", axis.in.constant(), int64_t{1} << 61);
 }
 
 // With ceil mode a last window counts too that starts inside the input or its left padding but ends outside.
@@ -128,6 +141,7 @@ Status expand_unfold(Expansion& e) {
   TW_ASSIGN_OR_RETURN(Ints kernel, pair(e, "kernel"));
   Shape shape = shape_of(e, 0);
   TW_ASSIGN_OR_RETURN(Windows windows, read_windows(e, kernel, shape[2], shape[3], false, true, false));
+  TW_RETURN_IF_ERROR(check_cells(e, kernel));
   Dim h = windows.axes[0].out, w = windows.axes[1].out;
   ValueId x = padded(b, e.operands[0], windows, b.constant(0, dtype_of(e, 0)));
   std::vector<ValueId> parts;
@@ -147,6 +161,7 @@ Status expand_fold(Expansion& e) {
   TW_ASSIGN_OR_RETURN(Ints size, pair(e, "size"));
   TW_ASSIGN_OR_RETURN(Windows windows, read_windows(e, kernel, size[0], size[1], false, true, false));
   const WindowAxis &h = windows.axes[0], &w = windows.axes[1];
+  TW_RETURN_IF_ERROR(check_cells(e, kernel));
   Shape shape = shape_of(e, 0);
   int64_t cells = kernel[0] * kernel[1];
   if (!shape[1].is_multiple_of(cells)) {

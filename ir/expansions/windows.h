@@ -27,6 +27,8 @@ struct Windows {
 // Reads kernel-like attributes; missing strides are 1, or the kernel's when `stride_is_kernel`.
 Result<Windows> read_windows(const Expansion& e, const Ints& kernel, const Dim& h, const Dim& w,
                              bool stride_is_kernel, bool has_dilation, bool ceil_mode);
+// Whether a window is small enough to be written out element by element.
+Status check_cells(const Expansion& e, const Ints& kernel);
 // The two entries of an attribute.
 Result<Ints> pair(const Expansion& e, std::string_view name);
 // size as four dims.

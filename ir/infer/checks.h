@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/text.h"
+#include "ir/conditions.h"
 #include "ir/inference.h"
 #include "ir/window.h"
 

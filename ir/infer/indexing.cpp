@@ -112,6 +112,8 @@ Result<Types> infer_gather(const NodeView& view) {
       return Status::invalid(
           cat("slice size ", sizes[i].to_string(), " of dim ", i, " exceeds ", operand_text(view, 0)));
     }
+    if (!contains(dims.collapsed, i))
+      require_at_most(sizes[i], x.shape[i], view.symbols, "slice size of dim", i);
     if (!gone) window.push_back(sizes[i]);
   }
   for (int64_t dim : batch_dims) batch.push_back(indices.shape[dim]);
@@ -153,6 +155,8 @@ Result<Types> infer_scatter(const NodeView& view) {
       return Status::invalid(cat("window dim ", window_dim, " of ", operand_text(view, 2), " exceeds dim ", i,
                                  " of ", operand_text(view, 0)));
     }
+    require_at_most(updates.shape[window_dim], x.shape[i], view.symbols, "size of updates in dim",
+                    window_dim);
   }
   return Types{x};
 }
@@ -168,6 +172,7 @@ static Status check_elements(const NodeView& view) {
       return Status::invalid(
           cat("dim ", i, " of ", operand_text(view, 1), " exceeds ", operand_text(view, 0)));
     }
+    if (i != dim) require_at_most(indices.shape[i], x.shape[i], view.symbols, "size of indices in dim", i);
   }
   return Status::ok();
 }

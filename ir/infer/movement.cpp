@@ -90,6 +90,9 @@ Result<Types> infer_slice(const NodeView& view) {
       return Status::invalid(cat("start ", start[i].to_string(), " and limit ", limit[i].to_string(),
                                  " of dim ", i, " must be in order within 0..", x.shape[i].to_string()));
     }
+    require_at_most(Dim(0), start[i], view.symbols, "start of dim", i);
+    require_at_most(start[i], limit[i], view.symbols, "start of dim", i);
+    require_at_most(limit[i], x.shape[i], view.symbols, "limit of dim", i);
     type.shape.push_back(Dim::ceil_div(limit[i] - start[i], Dim(stride[i])));
   }
   return Types{type};
@@ -158,6 +161,7 @@ Result<Types> infer_dynamic_slice(const NodeView& view) {
       return Status::invalid(
           cat("size ", sizes[i].to_string(), " of dim ", i, " exceeds ", operand_text(view, 0)));
     }
+    require_at_most(sizes[i], x.shape[i], view.symbols, "size of dim", i);
   }
   return Types{{x.dtype, sizes}};
 }
@@ -171,6 +175,7 @@ Result<Types> infer_dynamic_update_slice(const NodeView& view) {
       return Status::invalid(
           cat("dim ", i, " of ", operand_text(view, 1), " exceeds ", operand_text(view, 0)));
     }
+    require_at_most(update.shape[i], x.shape[i], view.symbols, "size of update in dim", i);
   }
   return Types{x};
 }

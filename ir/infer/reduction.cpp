@@ -36,6 +36,7 @@ Result<Types> infer_argreduce(const NodeView& view) {
   if (dim_range(x.shape[dim], view.symbols).max <= 0) {
     return Status::invalid(cat("axis ", dim, " of ", operand_text(view, 0), " is empty"));
   }
+  require_at_most(Dim(1), x.shape[dim], view.symbols, "least size of axis", dim);
   TensorType type{attributes.get_dtype("index_type", DType::I64), without(x.shape, {dim})};
   TW_RETURN_IF_ERROR(check_index_type(type.dtype));
   if (attributes.get_bool("keepdims")) {

@@ -29,6 +29,7 @@ Result<Types> infer_top_k(const NodeView& view) {
   if (k < 0 || surely_greater(Dim(k), type.shape[dim], view.symbols)) {
     return Status::invalid(cat("k ", k, " must be in 0..", type.shape[dim].to_string()));
   }
+  require_at_most(Dim(k), type.shape[dim], view.symbols, "k along dim", dim);
   type.shape[dim] = Dim(k);
   return Types{type, {index_type, type.shape}};
 }

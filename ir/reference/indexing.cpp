@@ -68,6 +68,17 @@ class Windows {
                      call.attributes.get_ints("indices_batching"));
   }
 
+  // A window that no start lets fit reads and writes outside.
+  Status check_fit() const {
+    for (int dim = 0; dim < x_.rank(); ++dim) {
+      if (full_sizes_[dim] <= x_.sizes[dim] || contains(index_map_, dim)) continue;
+      return too_large(dim);
+    }
+    for (int64_t dim : index_map_)
+      if (full_sizes_[dim] > std::max<int64_t>(x_.sizes[dim], 1)) return too_large(dim);
+    return Status::ok();
+  }
+
   OutOfBounds policy() const { return policy_; }
   const std::vector<int64_t>& window_sizes() const { return window_sizes_; }
   const std::vector<int64_t>& x_strides() const { return window_x_strides_; }
@@ -84,6 +95,11 @@ class Windows {
   }
 
  private:
+  Status too_large(int64_t dim) const {
+    return Status::invalid(cat(op_name(call_.op), ": window size ", full_sizes_[dim], " of dim ", dim,
+                               " exceeds ", x_.sizes[dim]));
+  }
+
   void place_window_dims(const Ints& window_dims, const Ints& collapsed) {
     full_sizes_.assign(x_.sizes.size(), 1);
     size_t next = 0;
@@ -143,6 +159,7 @@ Status reference_gather(KernelCall& call) {
   const TensorRef &x = call.in(0), &out = call.out();
   if (out.elements() == 0) return Status::ok();
   Windows windows(call, x, call.in(1), out, true);
+  TW_RETURN_IF_ERROR(windows.check_fit());
   uint64_t fill = fill_bits(call, windows.policy());
   Nest<2> nest(windows.window_sizes(), {&windows.batched_strides(), &windows.x_strides()});
   return visit_width(out.dtype, [&]<class T>(Tag<T>) {
@@ -241,6 +258,7 @@ Status reference_scatter(KernelCall& call) {
   copy_elements(out, call.in(0));
   if (updates.elements() == 0) return Status::ok();
   Windows windows(call, out, call.in(1), updates, false);
+  TW_RETURN_IF_ERROR(windows.check_fit());
   Nest<2> nest(windows.window_sizes(), {&windows.x_strides(), &windows.batched_strides()});
   return scatter_all(call, updates, [&](auto&& body) {
     windows.for_each([&](int64_t from, int64_t to, bool admitted) {
@@ -259,6 +277,18 @@ std::vector<int64_t> strides_but(const TensorRef& tensor, int64_t dim) {
   std::vector<int64_t> strides = tensor.strides;
   strides[dim] = 0;
   return strides;
+}
+
+// Indices fit into x outside `dim`.
+Status check_elements_fit(const KernelCall& call) {
+  const TensorRef &x = call.in(0), &indices = call.in(1);
+  const int64_t along = call.attributes.get_int("dim");
+  for (int dim = 0; dim < x.rank(); ++dim) {
+    if (dim == along || indices.sizes[dim] <= x.sizes[dim]) continue;
+    return Status::invalid(cat(op_name(call.op), ": size ", indices.sizes[dim], " of indices in dim ", dim,
+                               " exceeds ", x.sizes[dim]));
+  }
+  return Status::ok();
 }
 
 // visit(offset in `paired`, offset in `indexed`, admitted) for each element of indices in row-major order.
@@ -282,6 +312,7 @@ void for_each_element(const KernelCall& call, OutOfBounds policy, const TensorRe
 }  // namespace
 
 Status reference_gather_elements(KernelCall& call) {
+  TW_RETURN_IF_ERROR(check_elements_fit(call));
   const TensorRef &x = call.in(0), &out = call.out();
   OutOfBounds policy = read_policy(call, OutOfBounds::Clamp);
   uint64_t fill = fill_bits(call, policy);
@@ -296,6 +327,7 @@ Status reference_gather_elements(KernelCall& call) {
 }
 
 Status reference_scatter_elements(KernelCall& call) {
+  TW_RETURN_IF_ERROR(check_elements_fit(call));
   const TensorRef &updates = call.in(2), &out = call.out();
   copy_elements(out, call.in(0));
   OutOfBounds policy = read_policy(call, OutOfBounds::Drop);

@@ -6,6 +6,7 @@
 
 #include "base/float_environment.h"
 #include "base/text.h"
+#include "ir/conditions.h"
 #include "ir/reference/strided.h"
 
 namespace tilewright {
@@ -250,6 +251,7 @@ Result<std::vector<OwnedTensor>> interpret(const Graph& graph, std::span<const T
                                            const Bindings& given, const InterpreterOptions& options) {
   TW_RETURN_IF_ERROR(check_inputs(graph, inputs));
   TW_ASSIGN_OR_RETURN(Bindings bindings, bind_inputs(graph, inputs, given));
+  TW_RETURN_IF_ERROR(check_conditions(find_conditions(graph), bindings));
   std::vector<OwnedTensor> outputs;
   std::vector<TensorRef> refs;
   for (const Output& output : graph.outputs) {

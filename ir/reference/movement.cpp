@@ -1,7 +1,5 @@
 // Reference kernels of ops that move elements: reshape, broadcast, transpose, slice, pad, concatenate,
 // reverse, bitcast.
-#include <cstring>
-
 #include "ir/reference/strided.h"
 
 namespace tilewright {
@@ -116,40 +114,33 @@ Status reference_reverse(KernelCall& call) {
 
 namespace {
 
-// The window of `sizes` in `x`, its starts (operands from `first_start`) clamped so that it fits; where a
-// symbolic size leaves no room for it, the part that there is.
-TensorRef clamped_window(const KernelCall& call, const TensorRef& x, const std::vector<int64_t>& sizes,
-                         int first_start) {
+// The window of `sizes` in `x`, its starts (operands from `first_start`) clamped so that it fits.
+Result<TensorRef> clamped_window(const KernelCall& call, const TensorRef& x,
+                                 const std::vector<int64_t>& sizes, int first_start) {
   TensorRef view = x;
   for (int dim = 0; dim < x.rank(); ++dim) {
+    if (sizes[dim] > x.sizes[dim])
+      return Status::invalid(
+          cat(op_name(call.op), ": size ", sizes[dim], " of dim ", dim, " exceeds ", x.sizes[dim]));
     int64_t start = index_at(call.in(first_start + dim), 0);
     start = std::max<int64_t>(0, std::min(start, x.sizes[dim] - sizes[dim]));
-    view = part_of(view, dim, start, std::min(sizes[dim], x.sizes[dim]));
+    view = part_of(view, dim, start, sizes[dim]);
   }
-  return view;
-}
-
-// The first elements of a tensor, as many along each dim as the window has.
-TensorRef first_of(const TensorRef& tensor, const TensorRef& window) {
-  TensorRef view = tensor;
-  for (int dim = 0; dim < tensor.rank(); ++dim) view = part_of(view, dim, 0, window.sizes[dim]);
   return view;
 }
 
 }  // namespace
 
 Status reference_dynamic_slice(KernelCall& call) {
-  const TensorRef window = clamped_window(call, call.in(0), call.out().sizes, 1);
-  if (window.sizes != call.out().sizes)
-    std::memset(call.out().data, 0, static_cast<size_t>(call.out().bytes()));
-  copy_elements(first_of(call.out(), window), window);
+  TW_ASSIGN_OR_RETURN(TensorRef window, clamped_window(call, call.in(0), call.out().sizes, 1));
+  copy_elements(call.out(), window);
   return Status::ok();
 }
 
 Status reference_dynamic_update_slice(KernelCall& call) {
   copy_elements(call.out(), call.in(0));
-  const TensorRef window = clamped_window(call, call.out(), call.in(1).sizes, 2);
-  copy_elements(window, first_of(call.in(1), window));
+  TW_ASSIGN_OR_RETURN(TensorRef window, clamped_window(call, call.out(), call.in(1).sizes, 2));
+  copy_elements(window, call.in(1));
   return Status::ok();
 }
 

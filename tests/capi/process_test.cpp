@@ -12,6 +12,10 @@
 
 #include "tests/capi/support.h"
 
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
 namespace capi_test {
 namespace {
 
@@ -89,6 +93,46 @@ TEST_P(Process, HostStateIsLeftAlone) {
   fesetround(FE_TONEAREST);
   errno = 0;
   EXPECT_EQ(found, expected);  // computed with the default rounding all the same
+}
+
+// What reading, folding and gradients make of numbers, printed.
+std::string read_numbers() {
+  const tw::Graph graph = tw::Graph::parse(R"(graph @numbers(%x: f32[2]) -> (f32[2]) {
+  %0 = constant {value=0.1} : f32[2]
+  %1 = constant {value=1e-40} : f32[2]
+  %2 = constant {value=[0.3,1e-42]} : f16[2]
+  %3 = add %x, %0 : f32[2]
+  %4 = multiply %3, %1 : f32[2]
+  return %4
+}
+)");
+  return graph.text();
+}
+
+TEST(HostFloats, TextsMeanTheSameInEveryEnvironment) {
+  const std::string expected = read_numbers();
+  EXPECT_NE(expected.find("1e-40"), std::string::npos) << expected;
+  for (int mode : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+    fesetround(mode);
+    const std::string found = read_numbers();
+    EXPECT_EQ(fegetround(), mode);
+    fesetround(FE_TONEAREST);
+    EXPECT_EQ(found, expected) << "rounding mode " << mode;
+  }
+#if defined(__x86_64__)
+  const unsigned before = _mm_getcsr();
+  _mm_setcsr(before | 0x8040);  // flush to zero, denormals are zero
+  const std::string flushed = read_numbers();
+  EXPECT_EQ(_mm_getcsr() & 0x8040u, 0x8040u);
+  _mm_setcsr(before);
+  EXPECT_EQ(flushed, expected);
+  feclearexcept(FE_ALL_EXCEPT);
+  feenableexcept(FE_ALL_EXCEPT);
+  const std::string trapped = read_numbers();  // an inexact number would end the process
+  EXPECT_EQ(fegetexcept(), FE_ALL_EXCEPT);
+  fedisableexcept(FE_ALL_EXCEPT);
+  EXPECT_EQ(trapped, expected);
+#endif
 }
 
 int64_t resident_kilobytes() {

@@ -361,6 +361,76 @@ TEST_P(Run, TensorsOutliveEverything) {
   other.join();
 }
 
+TEST_P(Run, SizesThatASymbolDecidesAreCheckedAtTheCall) {
+  const tw::Executable run = compile(R"(graph @cut[N](%x: f32[N,6], %u: f32[600,6], %i: i64[]) -> (f32[N,6]) {
+  %0 = tanh %x : f32[N,6]
+  %y = dynamic_update_slice %0, %u, %i, %i : f32[N,6]
+  return %y
+}
+)");
+  const tw::Tensor update(tw::f32, {600, 6}), start(tw::i64, {});
+  for (int64_t n : {0, 5, 599}) {
+    const tw::Tensor x(tw::f32, {n, 6});
+    const DLTensor* list[] = {x.get(), update.get(), start.get()};
+    DLManagedTensorVersioned* out[1];
+    expect_code(
+        tw_run(run.get(), list, 3, nullptr, out, 1, nullptr), TW_INVALID_ARGUMENT,
+        "run @cut: dynamic_update_slice %y: size of update in dim 0: found 600, expected at most N = " +
+            std::to_string(n));
+    EXPECT_EQ(out[0], nullptr);
+  }
+  const tw::Tensor x(tw::f32, {600, 6});
+  EXPECT_EQ(values(run({&x, &update, &start})[0]), std::vector<float>(3600));
+}
+
+TEST_P(Run, CollectivesOfOtherRanksNeedAnEngine) {
+  const tw::Tensor x = floats({1, 2, 3, 4}, {2, 2});
+  for (const char* group : {"[5]", "[-1]", "[127]", "[1]"}) {
+    for (const std::string op :
+         {"all_reduce %x {", "reduce_scatter %x {dim=0, ", "all_gather %x {dim=0, ",
+          "all_to_all %x {split_dim=0, concat_dim=1, ", "collective_broadcast %x {root=0, ",
+          "collective_permute %x {pairs=[0,0], "}) {
+      const std::string text = "graph @c(%x: f32[2,2]) -> (f32[2,2]) {\n  %y = " + op + "group=" + group +
+                               "} : f32[2,2]\n  return %y\n}\n";
+      const tw::Executable run = compile(text);
+      const DLTensor* list[] = {x.get()};
+      DLManagedTensorVersioned* out[1];
+      expect_code(tw_run(run.get(), list, 1, nullptr, out, 1, nullptr), TW_UNIMPLEMENTED,
+                  "communication engine");
+    }
+  }
+}
+
+TEST_P(Run, CallsNestAsDeepAsTheTextSays) {
+  for (int depth : {18, 60}) {
+    std::string text = "graph(%x: f32[2]) -> (f32[2]) {\n %0 = softmax %x {dim=0}\n return %0\n}";
+    for (int level = 1; level < depth; ++level)
+      text = "graph(%x: f32[2]) -> (f32[2]) {\n %0 = call %x " + text + "\n return %0\n}";
+    const tw::Executable run =
+        compile("graph @f(%x: f32[2]) -> (f32[2]) {\n %0 = call %x " + text + "\n return %0\n}");
+    const tw::Tensor x = floats({3, 3}, {2});
+    EXPECT_EQ(values(run({&x})[0]), (std::vector<float>{0.5, 0.5})) << depth;
+  }
+}
+
+TEST(Compare, TensorsWithoutDataAreRefused) {
+  const tw::Graph graph =
+      tw::Graph::parse("graph @n(%x: f32[3]) -> (f32[3]) {\n  %0 = negate %x : f32[3]\n  return %0\n}\n");
+  float data[3] = {1, 2, 3}, negated[3] = {-1, -2, -3};
+  View x(data, {3}), y(negated, {3}), none(nullptr, {3});
+  const auto compare = [&](View& input, View& found, View& expected) {
+    const DLTensor *inputs[] = {&input.tensor}, *have[] = {&found.tensor}, *want[] = {&expected.tensor};
+    tw_text* difference = nullptr;
+    tw_status* status = tw_graph_compare(graph.get(), inputs, 1, have, want, 1, nullptr, &difference);
+    tw_text_release(difference);
+    return status;
+  };
+  EXPECT_OK(compare(x, y, y));
+  expect_code(compare(none, y, y), TW_INVALID_ARGUMENT, "tensor 0 has no data");
+  expect_code(compare(x, none, y), TW_INVALID_ARGUMENT, "tensor 0 has no data");
+  expect_code(compare(x, y, none), TW_INVALID_ARGUMENT, "tensor 0 has no data");
+}
+
 TEST_P(Run, ReturnedTensorsAreRecycled) {
   const tw::Executable run = compile(
       "graph @n(%x: f32[100000]) -> (f32[100000]) {\n  %0 = negate %x : f32[100000]\n  return %0\n}\n");

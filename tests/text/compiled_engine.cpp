@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "codegen/emit/emit.h"
 #include "codegen/run_program.h"
+#include "ir/conditions.h"
 #include "targets/target.h"
 #include "tests/text/engines.h"
 
@@ -53,7 +54,9 @@ Result<Loaded> load_kernel(const Target& target, const tile::Kernel& kernel) {
   return fresh;
 }
 
-Result<Program> plan(const Graph& graph, const TargetLimits& limits) {
+Result<Program> plan(const Graph& graph, const TargetLimits& limits, const Bindings& bindings) {
+  // Asked where symbols are bound, before anything of the program.
+  TW_RETURN_IF_ERROR(check_conditions(find_conditions(graph), bindings));
   PlanOptions options;
   options.verify_level = 2;
   return plan_program(graph, limits, options);
@@ -70,7 +73,7 @@ RunProgramOptions run_options() {
 Result<std::vector<OwnedTensor>> run_on_tiles(const Graph& graph, std::span<const TensorRef> inputs,
                                               const Bindings& bindings) {
   TW_ASSIGN_OR_RETURN(std::shared_ptr<Target> target, native_target());
-  TW_ASSIGN_OR_RETURN(Program program, plan(graph, target->info().limits));
+  TW_ASSIGN_OR_RETURN(Program program, plan(graph, target->info().limits, bindings));
   RunProgramOptions options = run_options();
   TW_ASSIGN_OR_RETURN(std::vector<OwnedTensor> forwards,
                       run_program(program, graph, inputs, bindings, options));
@@ -95,7 +98,7 @@ Result<std::vector<OwnedTensor>> run_compiled_for(const std::string& spelling, c
                                                   const Bindings& bindings) {
   TW_ASSIGN_OR_RETURN(std::shared_ptr<Target> target, target_of(spelling));
   if (!target->info().is_runnable()) return Status::unimplemented(target->info().host_reason);
-  TW_ASSIGN_OR_RETURN(Program program, plan(graph, target->info().limits));
+  TW_ASSIGN_OR_RETURN(Program program, plan(graph, target->info().limits, bindings));
   RunProgramOptions options = run_options();
   options.run_kernel = [&](const tile::Kernel& kernel, std::span<void* const> buffers,
                            std::span<const int64_t> scalars, int64_t count) -> Status {
