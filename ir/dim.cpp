@@ -217,7 +217,11 @@ Dim Dim::floor_div(const Dim& a, const Dim& b) {
   return quotient + from_atom(Atom{AtomKind::FloorDiv, {}, rest, b, std::move(text)});
 }
 
-Dim Dim::ceil_div(const Dim& a, const Dim& b) { return floor_div(a + b - Dim(1), b); }
+Dim Dim::ceil_div(const Dim& a, const Dim& b) {
+  // Between numbers the sum could overflow where the quotient does not.
+  if (a.is_constant() && b.is_constant() && b.constant_ > 0) return floor_div(a - Dim(1), b) + Dim(1);
+  return floor_div(a + b - Dim(1), b);
+}
 
 Dim Dim::mod(const Dim& a, const Dim& b) {
   if (!a.valid_ || !b.valid_ || b.is_constant(0)) return invalid();

@@ -107,7 +107,14 @@ Result<Types> infer_pad(const NodeView& view) {
   TW_RETURN_IF_ERROR(check_count("hi", hi.size(), x.shape.size()));
   TW_ASSIGN_OR_RETURN(Ints interior, per_dim(view, "interior", x.shape.size(), 0, 0));
   TensorType type{x.dtype, {}};
+  constexpr int64_t kFar = int64_t{1} << 62;
   for (int i = 0; i < x.rank(); ++i) {
+    auto is_far = [](const Dim& dim) {
+      return dim.is_constant() && (dim.constant() <= -kFar || dim.constant() >= kFar);
+    };
+    if (interior[i] >= kFar || is_far(lo[i]) || is_far(hi[i]))
+      return Status::invalid(cat("lo ", lo[i].to_string(), ", hi ", hi[i].to_string(), " and interior ",
+                                 interior[i], " of dim ", i, " reach beyond 62 bits"));
     Dim size = lo[i] + hi[i] + dilated_size(x.shape[i], interior[i] + 1, view.symbols);
     if (!size.is_valid() || dim_range(size, view.symbols).max < 0) {
       return Status::invalid(cat("lo ", lo[i].to_string(), " and hi ", hi[i].to_string(), " of dim ", i,

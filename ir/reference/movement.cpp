@@ -63,7 +63,7 @@ Status reference_slice(KernelCall& call) {
   }
   for (size_t dim = 0; dim < start.size(); ++dim) {
     view = moved(view, start[dim] * view.strides[dim]);
-    if (!stride.empty()) view.strides[dim] *= stride[dim];
+    if (!stride.empty() && call.out().sizes[dim] > 1) view.strides[dim] *= stride[dim];
   }
   view.sizes = call.out().sizes;
   copy_elements(call.out(), view);
@@ -78,9 +78,9 @@ Status reference_pad(KernelCall& call) {
   for (int dim = 0; dim < target.rank(); ++dim) {
     int64_t step = interior.empty() ? 1 : interior[dim] + 1;
     // Operand element i lands at lo + i * step; keep those inside the result.
-    int64_t first = lo[dim] < 0 ? (-lo[dim] + step - 1) / step : 0;
+    int64_t first = lo[dim] < 0 ? (-lo[dim] - 1) / step + 1 : 0;
     int64_t space = target.sizes[dim] - lo[dim];
-    int64_t end = std::min(source.sizes[dim], space <= 0 ? 0 : (space + step - 1) / step);
+    int64_t end = std::min(source.sizes[dim], space <= 0 ? 0 : (space - 1) / step + 1);
     if (first >= end) return Status::ok();
     source = part_of(source, dim, first, end - first);
     target = moved(target, (lo[dim] + first * step) * target.strides[dim]);
