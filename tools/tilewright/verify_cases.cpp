@@ -153,7 +153,9 @@ void add_edges(std::vector<CaseLine>& lines) {
     }
     // An expansion's sum in another order than its reference loses a subnormal beside a cancelling pair.
     // A product in f32 underflows, before an infinity, where the double of its reference does not.
-    const bool loses_range = (facts.composite && facts.accuracy != "exact") || line.op.ends_with("_product");
+    // Threads that share a recurrence multiply its coefficients first, where infinity may meet zero.
+    const bool loses_range = (facts.composite && facts.accuracy != "exact") ||
+                             line.op.ends_with("_product") || line.op == "linear_recurrence";
     if (text == line.text || loses_range) continue;
     seen[line.op] = true;
     edges.push_back(read_line(text));
