@@ -208,6 +208,11 @@ tw_status* tw_graph_input(tw_graph* graph, const char* name, int32_t dtype, cons
     TW_REQUIRE(graph);
     TW_REQUIRE(value);
     TW_RETURN_IF_ERROR(check_name(call, name));
+    if (name && *name)
+      for (size_t other = 0; other < graph->graph.inputs.size(); ++other)
+        if (graph->graph.value(graph->graph.inputs[other].value).name == name)
+          return Status(Code::AlreadyExists, cat(call, ": input ", graph->graph.inputs.size(), ": input ",
+                                                 other, " has the name ", name, " already"));
     TW_ASSIGN_OR_RETURN(TensorType type, to_type(call, *graph, dtype, dims, rank));
     *value = graph->graph.add_input(name ? name : "", std::move(type)).index;
     return Status::ok();
@@ -260,7 +265,20 @@ tw_status* tw_graph_output(tw_graph* graph, tw_value value, const char* name) {
     TW_RETURN_IF_ERROR(check_name(call, name));
     TW_ASSIGN_OR_RETURN(ValueId found, capi::to_value(*graph, value));
     if (!found.is_valid()) return Status::invalid(cat(call, ": no value is given"));
+    if (name && *name)
+      for (size_t other = 0; other < graph->graph.outputs.size(); ++other)
+        if (graph->graph.outputs[other].name == name)
+          return Status(Code::AlreadyExists, cat(call, ": output ", graph->graph.outputs.size(), ": output ",
+                                                 other, " has the name ", name, " already"));
     graph->graph.add_output(found, name ? name : "");
+    return Status::ok();
+  });
+}
+
+tw_status* tw_graph_clear_outputs(tw_graph* graph) {
+  return guarded(__func__, [&](const char* call) -> Status {
+    TW_REQUIRE(graph);
+    graph->graph.outputs.clear();
     return Status::ok();
   });
 }

@@ -3,6 +3,7 @@
 #include "ir/autodiff.h"
 #include "ir/expansion.h"
 #include "ir/hash.h"
+#include "ir/index_bound.h"
 #include "ir/text.h"
 #include "ir/verifier.h"
 
@@ -135,6 +136,18 @@ tw_status* tw_graph_node_at(const tw_graph* graph, int64_t index, int32_t* op, t
          results && at < std::min<int64_t>(capacity, static_cast<int64_t>(node.results.size())); ++at)
       results[at] = node.results[static_cast<size_t>(at)].index;
     if (tag) *tag = node.tag.c_str();
+    return Status::ok();
+  });
+}
+
+tw_status* tw_graph_input_bound(tw_graph* graph, int64_t input, tw_dim* bound) {
+  return guarded(__func__, [&](const char* call) -> Status {
+    TW_REQUIRE(graph);
+    TW_REQUIRE(bound);
+    TW_RETURN_IF_ERROR(check_index(call, "input", input, graph->graph.inputs.size()));
+    const std::optional<Dim> found =
+        index_bound(graph->graph, graph->graph.inputs[static_cast<size_t>(input)].value);
+    *bound = found ? capi::from_dim(*graph, *found) : TW_UNBOUNDED;
     return Status::ok();
   });
 }

@@ -15,6 +15,28 @@ struct HostLog {
   void* context;
 };
 
+// "; did you mean softmax?" for a slip of the pen.
+std::string nearest_op(std::string_view name) {
+  const OpInfo* best = nullptr;
+  int least = 3;
+  for (const OpInfo& info : all_ops()) {
+    const std::string_view other = info.name;
+    std::vector<int> row(other.size() + 1);
+    for (size_t j = 0; j <= other.size(); ++j) row[j] = static_cast<int>(j);
+    for (size_t i = 1; i <= name.size(); ++i) {
+      int diagonal = row[0];
+      row[0] = static_cast<int>(i);
+      for (size_t j = 1; j <= other.size(); ++j) {
+        const int replaced = diagonal + (name[i - 1] != other[j - 1]);
+        diagonal = row[j];
+        row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+      }
+    }
+    if (row[other.size()] < least) least = row[other.size()], best = &info;
+  }
+  return best ? cat("; did you mean ", best->name, "?") : std::string();
+}
+
 void write_type_columns(JsonWriter& json, const OpInfo& info) {
   json.key("operands").begin_array();
   for (const OperandInfo& operand : info.operands) {
@@ -95,7 +117,7 @@ tw_status* tw_op_find(const char* name, int32_t* op) {
     TW_REQUIRE(name);
     TW_REQUIRE(op);
     const std::optional<Op> found = parse_op(name);
-    if (!found) return Status::not_found(cat(call, ": no op ", name));
+    if (!found) return Status::not_found(cat(call, ": no op ", name, nearest_op(name)));
     *op = op_info(*found).id;
     return Status::ok();
   });

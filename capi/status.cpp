@@ -4,11 +4,27 @@
 using namespace tilewright;
 
 namespace tilewright::capi {
+namespace {
+
+// Several findings come as lines.
+std::string on_one_line(const std::string& text) {
+  std::string line;
+  for (char c : text) {
+    if (c != '\n')
+      line += c;
+    else if (!line.empty() && line.back() != ' ')
+      line += "; ";
+  }
+  while (line.ends_with(' ') || line.ends_with(';')) line.pop_back();
+  return line;
+}
+
+}  // namespace
 
 tw_status* to_c(Status status) {
   if (status.is_ok()) return nullptr;
   auto made = std::make_unique<tw_status>();
-  made->text = status.to_string();
+  made->text = on_one_line(status.to_string());
   if (status.cause()) made->cause.reset(to_c(*status.cause()));
   made->status = std::move(status);
   return made.release();

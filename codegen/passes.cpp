@@ -18,6 +18,42 @@ const std::vector<PassInfo>& all_passes() {
   return *passes;
 }
 
+// Others give what later passes need.
+static bool is_optional(const PassInfo& pass) { return std::string_view(pass.gives) == pass.needs; }
+
+static bool is_pass(std::string_view name) {
+  return std::any_of(all_passes().begin(), all_passes().end(),
+                     [&](const PassInfo& pass) { return name == pass.name; });
+}
+
+static std::string pass_names() {
+  return join(all_passes(), ", ", [](const PassInfo& pass) { return pass.name; });
+}
+
+Status check_stages(const std::vector<std::string>& stages) {
+  static constexpr std::string_view kStages[] = {"graph", "kernels", "tile", "llvm", "asm"};
+  static constexpr std::string_view kAfter = "after:";
+  for (const std::string& stage : stages) {
+    if (std::find(std::begin(kStages), std::end(kStages), stage) != std::end(kStages)) continue;
+    const bool after = stage.rfind(kAfter, 0) == 0;
+    if (after && is_pass(std::string_view(stage).substr(kAfter.size()))) continue;
+    return Status::invalid(cat("dump: no stage '", stage, "', expected one of: ", join(kStages, ", "),
+                               ", after:<pass> with a pass of: ", pass_names()));
+  }
+  return Status::ok();
+}
+
+Status check_skipped(const std::vector<std::string>& passes) {
+  std::vector<std::string> optional;
+  for (const PassInfo& pass : all_passes())
+    if (is_optional(pass)) optional.push_back(pass.name);
+  for (const std::string& pass : passes)
+    if (std::find(optional.begin(), optional.end(), pass) == optional.end())
+      return Status::invalid(
+          cat("skip: no optional pass '", pass, "', expected one of: ", join(optional, ", ")));
+  return Status::ok();
+}
+
 Result<Graph> run_passes(const Graph& input, const TargetLimits& limits, const PlanOptions& options) {
   PassContext context{limits, options, options.fuel};
   Graph graph = input;
@@ -25,7 +61,7 @@ Result<Graph> run_passes(const Graph& input, const TargetLimits& limits, const P
   for (const PassInfo& pass : all_passes()) {
     bool skipped = std::find(options.skip_passes.begin(), options.skip_passes.end(), pass.name) !=
                    options.skip_passes.end();
-    if (skipped && std::string_view(pass.gives) == pass.needs) continue;
+    if (skipped && is_optional(pass)) continue;
     Result<Graph> rewritten = pass.run(graph, context);
     if (!rewritten.is_ok()) return rewritten.status().because(cat("pass ", pass.name));
     if (options.verify_level > 0) {

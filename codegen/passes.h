@@ -33,6 +33,11 @@ struct PassInfo {
 };
 const std::vector<PassInfo>& all_passes();
 
+// Words of the options `dump` and `skip`, and stages that a compile is asked for: each must exist, else the
+// status says what does.
+Status check_stages(const std::vector<std::string>& stages);
+Status check_skipped(const std::vector<std::string>& passes);
+
 Result<Graph> run_passes(const Graph& graph, const TargetLimits& limits, const PlanOptions& options);
 
 }  // namespace tilewright

@@ -190,8 +190,7 @@ Result<Program> plan_program(const Graph& input, const TargetLimits& limits, con
   builder.launch_output_copies();
   Program program = std::move(builder.program());
   for (uint32_t n = 0; n < graph.node_count(); ++n) {
-    const std::string& tag = graph.node(NodeId{n}).tag;
-    program.node_names.push_back(node_name(graph, NodeId{n}) + (tag.empty() ? "" : cat(" (", tag, ")")));
+    program.node_names.push_back(tagged_name(graph, NodeId{n}));
   }
   if (options.lowered) {
     options.lowered->buffers.clear();

@@ -95,8 +95,19 @@ std::string input_label(const Graph& graph, int i) {
   return name.empty() ? cat(i) : name;
 }
 
-bool is_scalar_loss(const Graph& graph, const GradientOptions& options) {
-  return options.outputs.size() == 1 && graph.type(graph.outputs[options.outputs[0]].value).rank() == 0;
+// Only one 0-d output has an obvious cotangent.
+Status check_scalar_loss(const Graph& graph, const GradientOptions& options) {
+  if (options.outputs.size() != 1) {
+    return Status::invalid(cat("gradient of @", graph.name, ": implicit_one with ", options.outputs.size(),
+                               " differentiated outputs (",
+                               join(options.outputs, ", ", [&](int i) { return output_label(graph, i); }),
+                               "), expected one: list it in outputs"));
+  }
+  const TensorType& type = graph.type(graph.outputs[options.outputs[0]].value);
+  if (type.rank() == 0) return Status::ok();
+  return Status::invalid(cat("gradient of @", graph.name, ": implicit_one with output ",
+                             output_label(graph, options.outputs[0]), " of type ", type.to_string(),
+                             ", expected a 0-d output: reduce it, or give its cotangent"));
 }
 
 Result<Joint> build_joint(const Graph& graph, const GradientOptions& options, bool implicit_one) {
@@ -112,7 +123,7 @@ Result<Joint> build_joint(const Graph& graph, const GradientOptions& options, bo
     images[input.value.index] = joint.graph.add_input(value.name, value.type, input.layout, input.frozen);
   }
   std::set<std::string> names = value_names(forward.graph);
-  bool one = implicit_one && is_scalar_loss(graph, options);
+  const bool one = implicit_one;
   for (int i : options.outputs) {
     if (one) break;
     std::string name = free_name(names, cat("cotangent.", output_label(graph, i)));
@@ -294,7 +305,9 @@ Result<GradientPair> build_pair(const Graph& graph, const GradientOptions& given
 
 Result<Graph> joint_gradient(const Graph& graph, const GradientOptions& given, bool implicit_one) {
   TW_ASSIGN_OR_RETURN(GradientOptions options, resolve(graph, given));
+  if (implicit_one) TW_RETURN_IF_ERROR(check_scalar_loss(graph, options));
   TW_ASSIGN_OR_RETURN(Joint joint, build_joint(graph, options, implicit_one));
+  if (!graph.name.empty()) joint.graph.name = cat(graph.name, ".joint");
   add_original_outputs(graph, joint, joint.graph);
   std::set<std::string> names = output_names(joint.graph);
   for (size_t k = 0; k < options.inputs.size(); ++k) {

@@ -67,8 +67,7 @@ struct GradientOptions {
 };
 
 // One graph: the original inputs, then a cotangent an output; the original outputs, then a gradient an input.
-// When exactly one scalar output is differentiated and `implicit_one` is set, its cotangent is the
-// constant 1.
+// With `implicit_one` the cotangent is the constant 1: for one differentiated output, which is 0-d.
 Result<Graph> joint_gradient(const Graph& graph, const GradientOptions& options, bool implicit_one);
 
 struct GradientPair {

@@ -12,6 +12,7 @@
 #include "base/deep_thread.h"
 #include "base/float_environment.h"
 #include "base/log.h"
+#include "codegen/passes.h"
 #include "ir/verifier.h"
 #include "runtime/eager_program.h"
 #include "runtime/kernel_build.h"
@@ -54,6 +55,11 @@ Result<Flags> effective_flags(const Session& session, const CompileRequest& requ
           cat("compile: option ", name, " belongs to the session, expected one of a graph"));
     TW_RETURN_IF_ERROR(flags.set(name, value));
   }
+  TW_RETURN_IF_ERROR(check_stages(flags.words(Flag::dump)));
+  TW_RETURN_IF_ERROR(check_stages(request.stages));
+  TW_RETURN_IF_ERROR(check_skipped(flags.words(Flag::skip)));
+  if (flags.is(Flag::mode, "async"))
+    TW_LOG_ONCE(Runtime, Warn, "mode async has no effect yet: graphs are compiled before they run");
   return flags;
 }
 
@@ -121,11 +127,29 @@ Status judge_fallbacks(const Graph& graph, const Program& program, const Flags& 
   return Status::ok();
 }
 
+// Nothing is compiled for a target that does not run here: each node is a fallback, for that reason.
+void list_all_as_fallbacks(const Graph& graph, const TargetInfo& target, Program& program) {
+  for (uint32_t index = 0; index < graph.node_count(); ++index) {
+    program.node_names.push_back(node_name(graph, NodeId{index}));
+    const Op op = graph.node(NodeId{index}).op;
+    if (op == Op::Constant) continue;
+    program.fallbacks.push_back({index, op, FallbackReason::Disabled,
+                                 cat("target ", target.name, " does not run here",
+                                     target.host_reason.empty() ? "" : ": ", target.host_reason)});
+  }
+}
+
+// Asked for by the mode, or all that the target leaves.
 Result<std::shared_ptr<Executable>> compile_eagerly(const std::shared_ptr<Session>& session, Graph graph,
-                                                    CompileRecord record) {
+                                                    CompileRecord record, const Flags& flags) {
   const auto start = std::chrono::steady_clock::now();
   record.mode = "eager";
   TW_ASSIGN_OR_RETURN(Program program, plan_eager_program(graph));
+  if (!flags.is(Flag::mode, "eager")) {
+    list_all_as_fallbacks(graph, session->target().info(), program);
+    TW_RETURN_IF_ERROR(judge_fallbacks(graph, program, flags));
+    session->counters().fallback_nodes += static_cast<int64_t>(program.fallbacks.size());
+  }
   record.plan_seconds = seconds_since(start);
   return Executable::create(session, std::move(graph), std::move(program), {}, std::move(record));
 }
@@ -175,7 +199,7 @@ Result<std::shared_ptr<Executable>> compile_here(const std::shared_ptr<Session>&
   // Where code cannot run, a stage of the compilation may still be looked at.
   const bool looks_only = !target.is_runnable() && !stages.empty() && target.limits.kind != TargetKind::Null;
   if (flags.is(Flag::mode, "eager") || (!target.is_runnable() && !looks_only))
-    return compile_eagerly(session, std::move(graph), std::move(record));
+    return compile_eagerly(session, std::move(graph), std::move(record), flags);
   record.mode = "sync";
   record.check = flags.boolean(Flag::check);
   BuildSettings settings = build_settings(*session, flags);

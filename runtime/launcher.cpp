@@ -138,7 +138,9 @@ Status Launcher::run_reference(const BoundLaunch& launch, std::span<const Tensor
     return session_.should_abort() ? Status(Code::Cancelled, "the host asked to stop") : Status::ok();
   };
   TW_RETURN_IF_ERROR(run_node(graph, node, plan_.sizes.bindings, operands, outputs, error, options));
-  return error.get();
+  const Status found = error.get();
+  if (found.is_ok() || node.tag.empty()) return found;
+  return Status(found.code(), cat(found.message(), " (", node.tag, ")")).with_op(found.op());
 }
 
 Status Launcher::run_copy(const BoundLaunch& launch) {

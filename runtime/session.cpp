@@ -5,6 +5,7 @@
 #include "base/cpu_count.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "codegen/passes.h"
 
 namespace tilewright {
 
@@ -14,6 +15,8 @@ Result<std::shared_ptr<Session>> Session::create(Flags flags, HostServices servi
   if (services.parallel_for && services.thread_count < 1)
     return Status::invalid(
         cat("host services: thread_count is ", services.thread_count, ", expected 1 or more"));
+  TW_RETURN_IF_ERROR(check_stages(flags.words(Flag::dump)));
+  TW_RETURN_IF_ERROR(check_skipped(flags.words(Flag::skip)));
   LogSettings log;
   log.levels = flags.text(Flag::log);
   log.file = flags.text(Flag::log_file);

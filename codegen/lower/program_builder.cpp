@@ -161,6 +161,11 @@ void ProgramBuilder::launch_copy(BufferId from, BufferId to) {
   program_.launches.push_back(std::move(launch));
 }
 
+std::string tagged_name(const Graph& graph, NodeId id) {
+  const std::string& tag = graph.node(id).tag;
+  return tag.empty() ? node_name(graph, id) : cat(node_name(graph, id), " (", tag, ")");
+}
+
 int ProgramBuilder::add_site(ErrorSite site) {
   program_.sites.push_back(std::move(site));
   return static_cast<int>(program_.sites.size()) - 1;

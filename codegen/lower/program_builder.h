@@ -11,6 +11,9 @@
 
 namespace tilewright {
 
+// A node in messages, with the place in the user's program that it comes from: "gather %7 (train.py:10)".
+std::string tagged_name(const Graph& graph, NodeId id);
+
 class ProgramBuilder {
  public:
   ProgramBuilder(const Graph& graph, const TargetLimits& limits, const PlanOptions& options);

@@ -103,7 +103,7 @@ class ScatterKernel {
     ValueId below = kernel_.compare(index, i64_tile(Dim(0), shape), "LT");
     ValueId above = kernel_.compare(index, i64_tile(last, shape), "GT");
     int site = builder_.add_site(
-        ErrorSite{node_.op, node_name(graph_, id_),
+        ErrorSite{node_.op, tagged_name(graph_, id_),
                   cat("index out of range, expected 0 <= index < ", bound.to_string()), bound});
     kernel_.report(kernel_.elementwise(Op::Or, {below, above}), index, site);
   }

@@ -115,7 +115,7 @@ ValueId TileLowering::apply_policy(NodeId id, ValueId start, const Dim& last, co
   // to report.
   if (policy == "error" && !program_.graph().type(node.operands[1]).elements().is_constant(0)) {
     int site = program_.add_site(
-        ErrorSite{node.op, node_name(program_.graph(), id),
+        ErrorSite{node.op, tagged_name(program_.graph(), id),
                   cat("index out of range, expected 0 <= index < ", bound.to_string()), bound});
     ValueId outside = kernel_.elementwise(Op::Not, {inside});
     ValueId real = real_elements(kernel_.type(outside).shape);

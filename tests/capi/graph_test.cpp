@@ -272,5 +272,115 @@ TEST(OpTable, CanBeAsked) {
   expect_code(tw_dtype_from_dlpack({2, 32, 4}, &op), TW_INVALID_ARGUMENT, "4 lanes");
 }
 
+// The error of a call of the wrapper; "" when it succeeds.
+template <class Call>
+std::string error_of(Call call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Wrapper, ValuesBelongToOneGraph) {
+  tw::Graph f("f"), g("g");
+  const tw::Value w = f.input("w", tw::f32, {2});
+  const tw::Value a = g.input("a", tw::f32, {2});
+  g.input("b", tw::f32, {2});
+  for (const std::string& error :
+       {error_of([&] { g.output(w); }), error_of([&] { tw::op("add", {a, w}); }), error_of([&] { a + w; }),
+        error_of([&] { g.op("add", {a, w}); }), error_of([&] { tw::concatenate({a, w}, 0); })}) {
+    EXPECT_NE(error.find("@f"), std::string::npos) << error;
+    EXPECT_NE(error.find("@g"), std::string::npos) << error;
+  }
+  EXPECT_EQ(g.node_count(), 0);
+  EXPECT_EQ(g.output_count(), 0);
+}
+
+TEST(Wrapper, ErrorsNameTheCallAndTheNumberGiven) {
+  tw::Graph g("g");
+  const tw::Value x = g.input("x", tw::f32, {2, 3}), v = g.input("v", tw::f32, {3});
+  EXPECT_EQ(error_of([&] { tw::mean(x, {9}); }), "tw::mean: axis 9 out of range for rank 2");
+  EXPECT_EQ(error_of([&] { tw::softmax(x, -5); }), "tw::softmax: axis -5 out of range for rank 2");
+  EXPECT_EQ(error_of([&] { tw::sum(x, {-3}); }), "reduce_sum: axis -3 out of range for rank 2");
+  EXPECT_EQ(error_of([&] { (void)x.dim(2); }), "tw::Value::dim: axis 2 out of range for rank 2");
+  EXPECT_EQ(error_of([&] { tw::concatenate({}, 0); }), "tw::concatenate: no values are given");
+  EXPECT_EQ(error_of([&] { tw::matmul(x, v); }),
+            "tw::matmul: operands of rank 2 and 1, expected rank 2 or more");
+  EXPECT_EQ(error_of([&] { tw::gelu(tw::Value()); }), "gelu: no operand is given, so that no graph is known");
+  EXPECT_EQ(error_of([&] { tw::softmax(tw::Value(), 0); }), "tw::softmax: the value is absent");
+  EXPECT_EQ(error_of([&] { tw::Value() + x; }), "add: the value is absent");
+  EXPECT_EQ(error_of([&] { g.output(tw::Value()); }), "tw::Graph::output: the value is absent");
+}
+
+TEST(Wrapper, ListsOfOneOptionAndOfNumbers) {
+  tw::Session session({{"cache", "off"}});
+  EXPECT_EQ(session.option("cache"), "off");
+  tw::Session two({{"cache", "off"}, {"mode", "eager"}});
+  EXPECT_EQ(two.option("mode"), "eager");
+  tw::Graph g("g");
+  const tw::Value x = g.input("x", tw::f32, {2, 3});
+  EXPECT_EQ(tw::op("transpose", {x}, {{"perm", {1, 0}}}).dim(0).handle(), 3);
+}
+
+TEST(GraphBuilding, NamesOfInputsAndOutputsAreRefusedTwice) {
+  tw::Graph g("g");
+  const tw::Value x = g.input("x", tw::f32, {2});
+  tw_value value;
+  const tw_dim dim = 2;
+  expect_code(tw_graph_input(g.get(), "x", TW_DTYPE_F32, &dim, 1, &value), TW_ALREADY_EXISTS,
+              "input 1: input 0 has the name x already");
+  EXPECT_OK(tw_graph_output(g.get(), x.id(), "y"));
+  expect_code(tw_graph_output(g.get(), x.id(), "y"), TW_ALREADY_EXISTS,
+              "output 1: output 0 has the name y already");
+  EXPECT_OK(tw_graph_output(g.get(), x.id(), nullptr));
+  EXPECT_OK(tw_graph_output(g.get(), x.id(), nullptr));
+  g.clear_outputs();
+  EXPECT_EQ(g.output_count(), 0);
+  EXPECT_EQ(g.output(x, "y"), 0);
+  g.verify();
+}
+
+TEST(Gradients, ImplicitOneIsForOneScalar) {
+  tw::Graph g("g");
+  const tw::Value x = g.input("x", tw::f32, {2});
+  g.output(tw::square(x), "y");
+  tw::GradientOptions options;
+  options.implicit_one = true;
+  const std::string vector = error_of([&] { g.gradient_joint(options); });
+  EXPECT_NE(vector.find("implicit_one with output y of type f32[2]"), std::string::npos) << vector;
+  g.output(tw::sum(x, {0}), "loss");
+  const std::string several = error_of([&] { g.gradient_joint(options); });
+  EXPECT_NE(several.find("(y, loss), expected one: list it in outputs"), std::string::npos) << several;
+  options.outputs = {1};
+  const tw::Graph joint = g.gradient_joint(options);
+  EXPECT_EQ(joint.input_count(), 1);
+  // Dumps of both graphs have names of their own.
+  EXPECT_STREQ(tw_graph_name(joint.get()), "g.joint");
+}
+
+TEST(GraphInspection, BoundsOfIndices) {
+  const tw::Graph g = tw::Graph::parse(
+      "graph @g[N](%x: f32[N,5], %t: i64[N], %table: f32[N,5], %rows: i64[N], %n: i64[N]) -> (f32[], i64[N]) "
+      "{\n"
+      "  %0 = embedding %table, %rows : f32[N,5]\n"
+      "  %1 = add %x, %0 : f32[N,5]\n"
+      "  %loss, %lse = cross_entropy %1, %t : f32[], f32[N]\n"
+      "  %2 = add %n, %n : i64[N]\n"
+      "  return %loss, %2\n}\n");
+  const auto bound = [&](int64_t input) {
+    tw_dim dim = 0;
+    EXPECT_OK(tw_graph_input_bound(g.get(), input, &dim));
+    return dim;
+  };
+  EXPECT_EQ(bound(1), 5);
+  EXPECT_EQ(bound(3), g.input_value(0).dim(0).handle());
+  EXPECT_EQ(bound(0), TW_UNBOUNDED);
+  EXPECT_EQ(bound(4), TW_UNBOUNDED);
+  tw_dim dim;
+  expect_code(tw_graph_input_bound(g.get(), 9, &dim), TW_INVALID_ARGUMENT, "input 9 of 5");
+}
+
 }  // namespace
 }  // namespace capi_test

@@ -60,6 +60,8 @@ TEST(Misuse, NullHandlesAreInvalidArguments) {
       {"tw_graph_dim_print", [&] { return tw_graph_dim_print(nullptr, 1, &text); }},
       {"tw_graph_dim_evaluate", [&] { return tw_graph_dim_evaluate(nullptr, 1, nullptr, nullptr, 0, &dim); }},
       {"tw_graph_input", [&] { return tw_graph_input(nullptr, "x", TW_DTYPE_F32, nullptr, 0, &value); }},
+      {"tw_graph_clear_outputs", [&] { return tw_graph_clear_outputs(nullptr); }},
+      {"tw_graph_input_bound", [&] { return tw_graph_input_bound(graph.get(), 0, nullptr); }},
       {"tw_graph_input_layout",
        [&] { return tw_graph_input_layout(nullptr, 0, TW_LAYOUT_ANY, nullptr, nullptr); }},
       {"tw_graph_input_frozen", [&] { return tw_graph_input_frozen(nullptr, 0, 1); }},

@@ -444,5 +444,32 @@ TEST_P(Run, ReturnedTensorsAreRecycled) {
   EXPECT_OK(tw_session_trim(session.get()));
 }
 
+class Outside : public BothModes {};
+BOTH_MODES(Outside);
+TEST_P(Outside, NamesTheUsersLine) {
+  tw::Graph g("g");
+  g.set_tag("train.py:10");
+  const tw::Value x = g.input("x", tw::f32, {2, 5}), t = g.input("t", tw::i64, {2});
+  g.output(g.op("cross_entropy", {x, t}), "loss");
+  const tw::Tensor logits(tw::f32, {2, 5}), target(std::vector<int64_t>{1, 50}, {2});
+  try {
+    session.compile(g)({&logits, &target});
+    FAIL() << "a target of 50 is accepted";
+  } catch (const tw::Error& error) {
+    EXPECT_EQ(error.code(), TW_OUT_OF_RANGE);
+    for (const char* part : {"50", "5", "train.py:10"})
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+
+TEST(Status, TextIsOneLine) {
+  tw_graph* graph;
+  tw_status* status = tw_graph_parse(
+      "graph @g(%x: f32[2]) -> (f32[3]) {\n  %0 = nosuch %x : f32[2]\n  return %y\n}\n", -1, &graph);
+  ASSERT_NE(status, nullptr);
+  EXPECT_EQ(std::string(tw_status_text(status)).find('\n'), std::string::npos) << tw_status_text(status);
+  tw_status_release(status);
+}
+
 }  // namespace
 }  // namespace capi_test

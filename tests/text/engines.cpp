@@ -61,7 +61,15 @@ Result<std::string> expand_text(const Graph& graph) {
 Result<std::string> dead_text(const Graph& graph) { return print(remove_dead_nodes(graph)); }
 
 Result<std::string> joint_text(const Graph& graph) {
-  TW_ASSIGN_OR_RETURN(Graph joint, joint_gradient(graph, {}, true));
+  // A scalar loss needs no cotangent.
+  int floats = 0;
+  bool scalar = true;
+  for (const Output& output : graph.outputs) {
+    if (!is_float(graph.type(output.value).dtype)) continue;
+    ++floats;
+    scalar = scalar && graph.type(output.value).rank() == 0;
+  }
+  TW_ASSIGN_OR_RETURN(Graph joint, joint_gradient(graph, {}, floats == 1 && scalar));
   return print(joint);
 }
 

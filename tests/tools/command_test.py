@@ -23,6 +23,23 @@ DOUBLE = """graph @double[N](%x: f32[N,3]) -> (f32[N,3]) {
 }
 """
 
+CLASSES = """graph @classes[N](%x: f32[N,5], %target: i32[2,N], %table: f32[3,5], %rows: i64[N]) -> (f32[]) {
+  %0 = slice %target {start=[0,0], limit=[1,N], stride=[1,1]} : i32[1,N]
+  %1 = reshape %0 {shape=[N]} : i32[N]
+  %2 = embedding %table, %rows : f32[N,5]
+  %3 = add %x, %2 : f32[N,5]
+  %loss, %lse = cross_entropy %3, %1 : f32[], f32[N]
+  return %loss
+}
+"""
+
+REFUSED = """graph @refused(%x: i32[3]) -> (i32[3]) {
+  %0 = constant {value=false} : bool[]
+  assert %0 {message="never"}
+  return %x
+}
+"""
+
 
 def expect(holds, what):
     global checks
@@ -82,7 +99,9 @@ def check_information():
     expect(options["target"]["origin"] == "default", f"env: origin {options['target']['origin']}")
     expect(len(run_json("targets")["targets"]) >= 4, "targets: fewer than four")
     expect(run_json("doctor")["checks"], "doctor: no checks")
-    for word in ("run", "explain", "dump", "verify", "env", "targets", "version", "doctor"):
+    op = run_json("op", "layer_norm")
+    expect(op["name"] == "layer_norm" and len(op["results"]) == 3, f"op: {op}")
+    for word in ("run", "explain", "dump", "verify", "env", "targets", "version", "doctor", "op"):
         run(word, "--help", says="--json")
 
 
@@ -138,7 +157,20 @@ def check_explain_and_dump():
 def check_misuse():
     graph = path("double.tw", DOUBLE)
     run(code=USAGE)
-    run("frobnicate", code=USAGE)
+    run("frobnicate", code=USAGE, says="expected one of: run, explain")
+    run("op", "sofmax", code=USAGE, says="did you mean softmax?")
+    run("run", graph, "--random", "1", "--symbol", "M=9", code=USAGE, says="no symbol M, expected one of: N")
+    run("run", graph, "--random", "1", "--symbol", "N=9", "--symbol", "N=8", code=USAGE, says="N is given twice")
+    run("run", graph, "--input", "x=a.npy", "--input", "x=b.npy", code=USAGE, says="x is given twice")
+    run("dump", graph, "--gradient", "--stage", "gradient", code=USAGE, says="twice")
+    run("explain", graph, environment={"TILEWRIGHT_DUMP": "kernels,foo"}, code=FAILURES, says="no stage 'foo', expected one of: graph, kernels")
+    run("explain", graph, environment={"TILEWRIGHT_DUMP": "after:foo"}, code=FAILURES, says="after:foo")
+    run("explain", graph, environment={"TILEWRIGHT_SKIP": "nosuchpass"}, code=FAILURES, says="simplify")
+    run("explain", graph, environment={"TILEWRIGHT_SKIP": "expand_composites"}, code=FAILURES, says="no optional pass")
+    run("explain", graph, "--target", "null", "-o", "fallback=error", code=FAILURES, says="does not run here")
+    run("explain", graph, "--target", "null", "-o", "fallback=warn", says="does not run here")
+    run("explain", graph, "--target", "null", says="1 nodes are not compiled")
+    run("explain", graph, "-o", "mode=async", says="no effect yet")
     run("run", code=USAGE)
     run("run", graph, "--mode", "fast", "--random", "1", code=USAGE, says="fast")
     run("run", graph, "--random", "many", code=USAGE)
@@ -148,6 +180,7 @@ def check_misuse():
     run("run", graph, "--input", "x", code=USAGE, says="--input")
     run("verify", code=USAGE, says="--all")
     run("verify", "--op", "nosuch", code=USAGE, says="nosuch")
+    run("verify", "--op", "layernorm", code=USAGE, says="did you mean layer_norm?")
     run("verify", "--op", "add", "--dtype", "f33", code=USAGE, says="f33")
     run("verify", "--all", graph, code=USAGE, says="files")
     run("run", path("missing.tw"), "--random", "1", code=BAD_INPUT, says="cannot read")
@@ -159,7 +192,7 @@ def check_misuse():
     run("run", graph, "--random", "1", "--option", "nosuch=1", code=FAILURES, says="nosuch")
     run("run", graph, "--random", "1", "--option", "threads=many", code=FAILURES, says="THREADS")
     run("run", graph, "--random", "1", "--target", "z80", code=FAILURES, says="z80")
-    run("dump", graph, "--stage", "nosuch", code=FAILURES, says="nosuch")
+    run("dump", graph, "--stage", "nosuch", code=FAILURES, says="graph, kernels, tile, llvm, asm, after:<pass>")
     run("env", code=FAILURES, says="TILEWRIGHT_THREADS", environment={"TILEWRIGHT_THREADS": "many"})
     expect(run_json("run", path("missing.tw"), code=BAD_INPUT).get("exit_code") == BAD_INPUT, "error JSON")
 
@@ -200,6 +233,15 @@ def check_verify():
     result = run_json("verify", graph, triple)
     expect(result["cases"] == 4 and result["failures"] == 0, f"verify of files: {result}")
     run("verify", "--op", "add", "--list", says="add")
+    # Classes and rows are drawn within their bounds, also behind ops that move them, so that values are compared.
+    classes = path("classes.tw", CLASSES)
+    result = run_json("verify", classes)
+    expect(result["refused"] == {} and result["cases"] == 2 and result["compared"], f"verify of classes: {result}")
+    run("run", classes, "--random", "1", "--symbol", "N=50", "--compare", says="agrees")
+    # Nothing is proven where every run is refused.
+    refused = path("refused.tw", REFUSED)
+    result = run_json("verify", refused, code=FAILURES, says="nothing was compared")
+    expect(not result["compared"] and len(result["refused"]) == 1, f"verify of refused runs: {result}")
 
 
 def main():

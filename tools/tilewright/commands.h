@@ -71,6 +71,11 @@ struct VerifyRequest : Common {
 };
 int verify(const VerifyRequest& request);
 
+struct OpRequest : Common {
+  std::string name;
+};
+int describe_op(const OpRequest& request);
+
 int environment(const Common& request);
 int targets(const Common& request);
 int version(const Common& request);
@@ -84,6 +89,8 @@ std::vector<tw::Graph> parse_graphs(const std::string& text, const std::string& 
 tw::Graph choose_graph(const GraphChoice& choice);
 // The environment's options, overridden by name=value words.
 tw::Session make_session(const Common& request, const tw::OptionList& more = {});
+// UsageError with the nearest name when there is no such op.
+void check_op_name(const char* command, const std::string& name);
 std::pair<std::string, std::string> split_assignment(const std::string& word, const char* option);
 
 }  // namespace command

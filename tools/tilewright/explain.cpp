@@ -83,6 +83,8 @@ int explain(const ExplainRequest& request) {
 }
 
 int dump(const DumpRequest& request) {
+  if (request.choice.gradient && request.stage == "gradient")
+    throw UsageError("dump: --gradient and --stage gradient would differentiate twice; give one of them");
   const tw::Graph graph = choose_graph(request.choice);
   std::string text;
   if (request.stage == "graph") {

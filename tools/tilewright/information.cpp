@@ -103,6 +103,36 @@ int environment(const Common& request) {
   return Success;
 }
 
+int describe_op(const OpRequest& request) {
+  check_op_name("op", request.name);
+  tw_text* text;
+  tw::check(tw_op_describe(tw::Graph::find(request.name.c_str()), &text));
+  const Json op = Json::parse(tw::take(text));
+  std::string operands, results;
+  for (const Json& operand : op["operands"]) {
+    operands += (operands.empty() ? "" : ", ") + operand["name"].get<std::string>();
+    if (operand["variadic"]) operands += "..";
+    if (operand["optional"]) operands += " (may be absent: _)";
+  }
+  for (const Json& result : op["results"])
+    results +=
+        (results.empty() ? "" : ", ") + result["name"].get<std::string>() + (result["variadic"] ? ".." : "");
+  std::printf("%s (id %d, %s%s): %s\n", request.name.c_str(), op["id"].get<int>(),
+              op["composite"] ? "composite, " : "", op["kind"].get<std::string>().c_str(),
+              op["meaning"].get<std::string>().c_str());
+  std::printf("  operands    %s\n  results     %s\n", operands.c_str(), results.c_str());
+  for (const Json& operand : op["operands"]) {
+    std::string dtypes;
+    for (const Json& dtype : operand["dtypes"]) dtypes += " " + dtype.get<std::string>();
+    std::printf("  %-11s%s\n", operand["name"].get<std::string>().c_str(), dtypes.c_str());
+  }
+  std::printf("  attributes  %s\n  gradient    %s\n", op["attributes"].get<std::string>().c_str(),
+              op["gradient"].get<std::string>().c_str());
+  std::fflush(stdout);
+  if (request.json) std::cout << op.dump() << "\n";
+  return Success;
+}
+
 int targets(const Common& request) {
   const Json list = Json::parse(tw::targets());
   for (const Json& target : list) {

@@ -119,6 +119,11 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   choose(verify_app, verify, command::verify);
 
+  command::OpRequest op;
+  CLI::App* op_app = app.add_subcommand("op", "operands, types, attributes and meaning of an op");
+  op_app->add_option("name", op.name, "as in docs/ops.md")->required();
+  choose(op_app, op, command::describe_op);
+
   command::Common environment, targets, version, doctor;
   choose(
       app.add_subcommand("env", "options and variables with their effective values and where they come from"),
@@ -128,6 +133,18 @@ int main(int argc, char** argv) {
   choose(app.add_subcommand("doctor", "check what compiled code needs on this machine"), doctor,
          command::doctor);
 
+  // The parser would only say that one is missing.
+  if (argc > 1 && argv[1][0] != '-') {
+    std::string names;
+    bool known = false;
+    for (const CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) {
+      names += (names.empty() ? "" : ", ") + sub->get_name();
+      known = known || sub->get_name() == argv[1];
+    }
+    if (!known)
+      return fail(std::string("no command ") + argv[1] + ", expected one of: " + names, command::Usage,
+                  false);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -22,20 +22,43 @@ Symbols given_symbols(const RunRequest& request) {
   for (const std::string& word : request.symbols) {
     const auto [name, value] = split_assignment(word, "--symbol");
     char* end = nullptr;
-    symbols[name] = std::strtoll(value.c_str(), &end, 10);
+    if (!symbols.emplace(name, std::strtoll(value.c_str(), &end, 10)).second)
+      throw UsageError("--symbol: " + name + " is given twice");
     if (end == value.c_str() || *end) throw UsageError("--symbol: found " + word + ", expected name=integer");
   }
   return symbols;
+}
+
+// A name that the graph does not declare is a slip of the pen.
+void check_symbols(const tw::Graph& graph, const Symbols& symbols) {
+  Symbols declared;
+  default_symbols(graph, &declared);
+  std::string names;
+  for (const auto& [name, value] : declared) names += (names.empty() ? "" : ", ") + name;
+  for (const auto& [name, value] : symbols)
+    if (!declared.count(name))
+      throw UsageError("--symbol: the graph has no symbol " + name +
+                       (names.empty() ? ", it has none" : ", expected one of: " + names));
 }
 
 std::string display_name(const std::string& name, int64_t index, const char* kind) {
   return name.empty() ? std::string(kind) + std::to_string(index) : name;
 }
 
+std::string input_names(const tw::Graph& graph) {
+  std::string names;
+  for (int64_t index = 0; index < graph.input_count(); ++index)
+    names += (index ? ", " : "") + display_name(graph.input_name(index), index, "input");
+  return names;
+}
+
 // Files first: they show the sizes of symbols; what is left is drawn.
 std::vector<tw::Tensor> make_inputs(const RunRequest& request, const tw::Graph& graph, Symbols* symbols) {
   std::map<std::string, std::string> files;
-  for (const std::string& word : request.inputs) files.insert(split_assignment(word, "--input"));
+  for (const std::string& word : request.inputs) {
+    auto file = split_assignment(word, "--input");
+    if (!files.insert(file).second) throw UsageError("--input: " + file.first + " is given twice");
+  }
   const int64_t count = graph.input_count();
   std::vector<std::optional<tw::Tensor>> tensors(static_cast<size_t>(count));
   for (int64_t index = 0; index < count; ++index) {
@@ -54,7 +77,9 @@ std::vector<tw::Tensor> make_inputs(const RunRequest& request, const tw::Graph& 
     tensors[static_cast<size_t>(index)] = std::move(tensor);
     files.erase(file);
   }
-  if (!files.empty()) throw InputError("--input: the graph has no input " + files.begin()->first);
+  if (!files.empty())
+    throw InputError("--input: the graph has no input " + files.begin()->first +
+                     ", expected one of: " + input_names(graph));
   // Only declared names are values of symbols.
   Symbols declared;
   default_symbols(graph, &declared);
@@ -70,9 +95,7 @@ std::vector<tw::Tensor> make_inputs(const RunRequest& request, const tw::Graph& 
         throw InputError(
             "input " + display_name(graph.input_name(index), index, "input") + " has no file: give --input " +
             display_name(graph.input_name(index), index, "input") + "=FILE.npy, or --random SEED");
-      const tw::Value value = graph.input_value(index);
-      tensor.emplace(value.dtype(), concrete_sizes(graph, value, *symbols));
-      fill_random(*tensor, random);
+      tensor.emplace(random_input(graph, index, *symbols, random));
     }
     made.push_back(std::move(*tensor));
   }
@@ -114,6 +137,7 @@ int run(const RunRequest& request) {
   const tw::Session session =
       make_session(request, request.profile ? tw::OptionList{{"profile", "-"}} : tw::OptionList{});
   Symbols symbols = given_symbols(request);
+  check_symbols(graph, symbols);
   const std::vector<tw::Tensor> tensors = make_inputs(request, graph, &symbols);
   std::vector<const tw::Tensor*> inputs;
   for (const tw::Tensor& tensor : tensors) inputs.push_back(&tensor);

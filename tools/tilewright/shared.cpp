@@ -50,6 +50,14 @@ tw::Graph choose_graph(const GraphChoice& choice) {
   return found->gradient_joint();
 }
 
+void check_op_name(const char* command, const std::string& name) {
+  int32_t op;
+  if (tw_status* status = tw_op_find(name.c_str(), &op)) {
+    const std::string message = tw::Error(status).message();
+    throw UsageError(std::string(command) + message.substr(message.find(": ")));
+  }
+}
+
 std::pair<std::string, std::string> split_assignment(const std::string& word, const char* option) {
   const size_t equals = word.find('=');
   if (equals == std::string::npos || equals == 0)

@@ -1,6 +1,7 @@
 // Random tensors, element access by dtype, statistics of results.
 #include "tools/tilewright/tensors.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -140,17 +141,19 @@ double load_number(tw::DType dtype, const void* address) {
   return 0;
 }
 
-void fill_random(const tw::Tensor& tensor, Random& random) {
+void fill_random(const tw::Tensor& tensor, Random& random, int64_t bound) {
   const tw::DType dtype = tensor.dtype();
   const int64_t width = tw_dtype_size(dtype);
+  // Chosen things are all chosen from, up to what a byte holds; other integers are small.
+  const int64_t largest = bound == INT64_MAX ? 7 : std::clamp<int64_t>(bound - 1, 0, 127);
   for (int64_t at = 0; at < tensor.elements(); ++at) {
     void* address = tensor.data<char>() + at * width;
     if (is_float(dtype))
       store_number(dtype, address, random.normal());
-    else if (dtype == tw::u64)
+    else if (dtype == tw::u64 && bound == INT64_MAX)
       store_integer(dtype, address, static_cast<int64_t>(random.next()));
     else
-      store_integer(dtype, address, random.integer(0, dtype == tw::boolean ? 1 : 7));
+      store_integer(dtype, address, random.integer(0, dtype == tw::boolean ? 1 : largest));
   }
 }
 
@@ -185,6 +188,20 @@ tw::Sizes concrete_sizes(const tw::Graph& graph, tw::Value value,
   tw::Sizes sizes;
   for (const tw::Dim& dim : value.shape()) sizes.push_back(evaluate(graph, dim.handle(), symbols));
   return sizes;
+}
+
+int64_t input_bound(const tw::Graph& graph, int64_t input, const std::map<std::string, int64_t>& symbols) {
+  tw_dim bound;
+  tw::check(tw_graph_input_bound(graph.get(), input, &bound));
+  return bound == TW_UNBOUNDED ? INT64_MAX : evaluate(graph, bound, symbols);
+}
+
+tw::Tensor random_input(const tw::Graph& graph, int64_t input, const std::map<std::string, int64_t>& symbols,
+                        Random& random) {
+  const tw::Value value = graph.input_value(input);
+  tw::Tensor tensor(value.dtype(), concrete_sizes(graph, value, symbols));
+  fill_random(tensor, random, input_bound(graph, input, symbols));
+  return tensor;
 }
 
 std::string first_difference(const tw::Graph& graph, const std::vector<const tw::Tensor*>& inputs,

@@ -27,8 +27,14 @@ void store_integer(tw::DType dtype, void* address, int64_t number);
 double load_number(tw::DType dtype, const void* address);
 bool is_float(tw::DType dtype);
 
-// Normal floats, small non-negative integers, random bools; u64 are random bits.
-void fill_random(const tw::Tensor& tensor, Random& random);
+// Normal floats, small non-negative integers (below `bound`), random bools; u64 without bound are random
+// bits.
+void fill_random(const tw::Tensor& tensor, Random& random, int64_t bound = INT64_MAX);
+// What the values of an input must stay below, because they choose rows, classes or elements; else INT64_MAX.
+int64_t input_bound(const tw::Graph& graph, int64_t input, const std::map<std::string, int64_t>& symbols);
+// A tensor for an input, filled within its bound.
+tw::Tensor random_input(const tw::Graph& graph, int64_t input, const std::map<std::string, int64_t>& symbols,
+                        Random& random);
 
 // Sizes of a shape under values of symbols; `values` gets the symbols' hints where it lacks them.
 void default_symbols(const tw::Graph& graph, std::map<std::string, int64_t>* values);

@@ -280,11 +280,8 @@ bool has_float(const tw::Graph& graph, bool outputs) {
 std::vector<tw::Tensor> with_cotangents(std::vector<tw::Tensor> inputs, const tw::Graph& joint,
                                         const Symbols& symbols, uint64_t seed) {
   Random random(seed);
-  for (int64_t index = static_cast<int64_t>(inputs.size()); index < joint.input_count(); ++index) {
-    const tw::Value value = joint.input_value(index);
-    inputs.emplace_back(value.dtype(), concrete_sizes(joint, value, symbols));
-    fill_random(inputs.back(), random);
-  }
+  for (int64_t index = static_cast<int64_t>(inputs.size()); index < joint.input_count(); ++index)
+    inputs.push_back(random_input(joint, index, symbols, random));
   return inputs;
 }
 
@@ -328,11 +325,8 @@ void verify_graph(Verifier& verifier, Findings& findings, const tw::Graph& graph
     const auto inputs = [&](const Symbols& bound) {
       Random random(seed);
       std::vector<tw::Tensor> tensors;
-      for (int64_t index = 0; index < graph.input_count(); ++index) {
-        const tw::Value value = graph.input_value(index);
-        tensors.emplace_back(value.dtype(), concrete_sizes(graph, value, bound));
-        fill_random(tensors.back(), random);
-      }
+      for (int64_t index = 0; index < graph.input_count(); ++index)
+        tensors.push_back(random_input(graph, index, bound, random));
       return tensors;
     };
     verifier.compare(op, name, graph, false, {symbols}, inputs);
@@ -408,9 +402,25 @@ int conclude(const VerifyRequest& request, Findings& findings, double seconds) {
     }
     std::printf("FAILED %s\n       %s\n", name.c_str(), what.c_str());
   }
+  shown = 0;
+  for (const auto& [name, error] : findings.refused) {
+    if (request.files.empty() || shown++ == request.max_failures)
+      break;  // ops have cases that must be refused
+    std::printf("REFUSED %s\n        %s\n", name.c_str(), error.c_str());
+  }
+  // Two engines that refuse alike agree, but have shown nothing about values.
+  const bool nothing_compared =
+      findings.skipped == 0 && static_cast<int64_t>(findings.refused.size()) >= findings.cases;
+  if (nothing_compared)
+    std::printf("nothing was compared: %s\n",
+                findings.cases == 0
+                    ? "there is no case; cases of composites are lines of tests/composites/cases.txt"
+                    : "every run was refused; give values with `tilewright run FILE --input "
+                      "NAME=FILE.npy --compare`");
   std::printf(
-      "%lld cases, %zu failures, %lld skipped; %lld ops compiled, %lld with fallbacks; seed %llu, %.1f s\n",
-      static_cast<long long>(findings.cases), findings.failures.size(),
+      "%lld cases, %zu failures, %zu refused, %lld skipped; %lld ops compiled, %lld with fallbacks; seed "
+      "%llu, %.1f s\n",
+      static_cast<long long>(findings.cases), findings.failures.size(), findings.refused.size(),
       static_cast<long long>(findings.skipped), static_cast<long long>(compiled),
       static_cast<long long>(fallback), static_cast<unsigned long long>(request.seed), seconds);
   std::fflush(stdout);
@@ -421,6 +431,7 @@ int conclude(const VerifyRequest& request, Findings& findings, double seconds) {
                       {"failures", findings.failures.size()},
                       {"skipped", findings.skipped},
                       {"refused", findings.refused},
+                      {"compared", !nothing_compared},
                       {"ops_compiled", compiled},
                       {"ops_fallback", fallback},
                       {"seed", request.seed},
@@ -430,7 +441,7 @@ int conclude(const VerifyRequest& request, Findings& findings, double seconds) {
                      .dump()
               << "\n";
   }
-  return findings.failures.empty() ? Success : Failures;
+  return findings.failures.empty() && !nothing_compared ? Success : Failures;
 }
 
 }  // namespace
@@ -439,8 +450,7 @@ int verify(const VerifyRequest& request) {
   const auto start = std::chrono::steady_clock::now();
   if (request.files.empty() && !request.all && request.ops.empty())
     throw UsageError("verify: give --all, --op NAME or a file");
-  for (const std::string& op : request.ops)
-    if (!op_facts().count(op)) throw UsageError("verify: no op " + op);
+  for (const std::string& op : request.ops) check_op_name("verify", op);
   for (const std::string& dtype : request.dtypes) {
     int32_t found;
     if (tw_status* status = tw_dtype_find(dtype.c_str(), &found))

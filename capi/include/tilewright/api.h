@@ -109,6 +109,8 @@ typedef struct tw_api {
   tw_status*(*session_copy)(tw_session* session, const DLTensor* from, const DLTensor* to, void* stream);
   tw_status*(*session_synchronize)(tw_session* session, void* stream);
   tw_status*(*session_allocate_on_device)(tw_session* session, int32_t dtype, const int64_t* sizes, int32_t rank, void* stream, DLManagedTensorVersioned** tensor);
+  tw_status*(*graph_clear_outputs)(tw_graph* graph);
+  tw_status*(*graph_input_bound)(tw_graph* graph, int64_t input, tw_dim* bound);
 } tw_api;
 
 #endif /* TILEWRIGHT_API_H_ */

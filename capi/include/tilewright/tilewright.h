@@ -102,7 +102,7 @@ enum {
 TW_API int32_t tw_status_code(const tw_status* status);
 TW_API const char* tw_status_message(const tw_status* status); /* what was found, where, what was expected */
 TW_API const char* tw_status_op(const tw_status* status);      /* the op that it belongs to, or "" */
-TW_API const char* tw_status_text(const tw_status* status);    /* code, message, op and all causes on one line */
+TW_API const char* tw_status_text(const tw_status* status);    /* code, message, op and all causes on one line, several findings parted by "; " */
 /* What led to it, or NULL; borrowed from `status`. */
 TW_API const tw_status* tw_status_cause(const tw_status* status);
 /* A status of the host's own, for callbacks; the caller owns it.  Never returns NULL for a code other than TW_OK. */
@@ -306,8 +306,15 @@ TW_API TW_NODISCARD tw_status* tw_graph_input_layout(tw_graph* graph, int64_t in
                                                      const tw_dim* strides);
 /* The input is bound once on the executable (tw_executable_bind) and may be packed ahead. */
 TW_API TW_NODISCARD tw_status* tw_graph_input_frozen(tw_graph* graph, int64_t input, int32_t frozen);
-/* Appends an output; `name` may be NULL. */
+/* Appends an output; `name` may be NULL, and no two outputs may have the same. */
 TW_API TW_NODISCARD tw_status* tw_graph_output(tw_graph* graph, tw_value value, const char* name);
+/* Takes all outputs away, with their aliases, so that others can be declared: a training step made from a joint graph
+ * returns new parameters instead of gradients.  Values stay. */
+TW_API TW_NODISCARD tw_status* tw_graph_clear_outputs(tw_graph* graph);
+/* For an integer input that chooses rows, classes or elements: *bound is the least of the sizes that its values must stay
+ * below (from 0), as a dim; TW_UNBOUNDED for any other input.  For whoever makes up data. */
+#define TW_UNBOUNDED INT64_MAX
+TW_API TW_NODISCARD tw_status* tw_graph_input_bound(tw_graph* graph, int64_t input, tw_dim* bound);
 /* Permission for output `output` to take the memory of input `input` of the same type: in force in a run that passes the
  * same address for both.  All reads of the old value come first. */
 TW_API TW_NODISCARD tw_status* tw_graph_alias(tw_graph* graph, int64_t output, int64_t input);
@@ -420,7 +427,8 @@ typedef struct tw_gradient_options {
   const int64_t* inputs; /* indices of inputs whose gradient is wanted; none: all inputs of float type */
   int64_t input_count;
   int32_t recompute;    /* 1: the backward recomputes cheap values instead of saving them */
-  int32_t implicit_one; /* joint only: the single 0-d output that is differentiated has cotangent 1 and no input for it */
+  int32_t implicit_one; /* joint only: the output that is differentiated, one and 0-d (list it in `outputs` when there are more), has
+                            cotangent 1 and no input for it; else TW_INVALID_ARGUMENT */
 } tw_gradient_options;
 /* One graph: inputs are the original ones, then a cotangent an output; outputs are the original ones, then a gradient an
  * input.  `options` may be NULL. */

@@ -172,9 +172,17 @@ class Value {
     for (tw_dim dim : dims) shape.emplace_back(dim > INT64_MIN / 2 ? nullptr : graph_, dim);
     return shape;
   }
+  // The axis counts from the end when negative.
   Dim dim(int64_t axis) const {
-    Shape all = shape();
-    return all.at(static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(all.size()) : axis));
+    const Shape all = shape();
+    return all[checked_axis("tw::Value::dim", axis, static_cast<int32_t>(all.size()))];
+  }
+  // `axis`, from the end when negative, of a value of this rank; `what` is named in the error.
+  static size_t checked_axis(const char* what, int64_t axis, int32_t rank) {
+    if (axis < -rank || axis >= rank)
+      throw std::out_of_range(std::string(what) + ": axis " + std::to_string(axis) + " out of range for rank " +
+                              std::to_string(rank));
+    return static_cast<size_t>(axis < 0 ? axis + rank : axis);
   }
 
  private:
@@ -195,6 +203,8 @@ class Attribute {
   Attribute(const char* name, const char* value) : name_(name), value_(std::string(value)) {}
   Attribute(const char* name, std::string value) : name_(name), value_(std::move(value)) {}
   Attribute(const char* name, Sizes value) : name_(name), value_(std::move(value)) {}
+  // {"perm", {1, 0}}
+  Attribute(const char* name, std::initializer_list<int> value) : name_(name), value_(Sizes(value.begin(), value.end())) {}
   Attribute(const char* name, std::vector<double> value) : name_(name), value_(std::move(value)) {}
   Attribute(const char* name, const Shape& value) : name_(name), value_(Dims{handles(value)}) {}
   Attribute(const char* name, const std::vector<TensorType>& value) : name_(name) {
@@ -354,8 +364,11 @@ class Graph {
     check(tw_graph_input(graph_, name, dtype, dims.data(), static_cast<int32_t>(dims.size()), &value));
     return Value(graph_, value);
   }
+  // Takes all outputs away, so that others can be declared: a training step returns new parameters, not gradients.
+  void clear_outputs() { check(tw_graph_clear_outputs(graph_)); }
   // Returns the output's index.
   int64_t output(Value value, const char* name = nullptr) {
+    require(graph_, value, "tw::Graph::output");
     check(tw_graph_output(graph_, value.id(), name));
     return tw_graph_output_count(graph_) - 1;
   }
@@ -450,8 +463,14 @@ class Graph {
   static std::vector<Value> append(tw_graph* graph, int32_t op, const std::vector<Value>& operands,
                                    const Attributes& attributes = {}, const std::vector<const Graph*>& regions = {},
                                    const std::string& tag = {}) {
+    if (!graph) throw std::invalid_argument(label(op) + ": no operand is given, so that no graph is known");
     std::vector<tw_value> ids;
-    for (const Value& operand : operands) ids.push_back(operand.id());
+    for (size_t at = 0; at < operands.size(); ++at) {
+      if (operands[at] && operands[at].graph() != graph)
+        throw std::invalid_argument(label(op) + ": operand " + std::to_string(at) + " is a value of graph @" +
+                                    tw_graph_name(operands[at].graph()) + ", expected one of graph @" + tw_graph_name(graph));
+      ids.push_back(operands[at].id());
+    }
     std::vector<std::vector<tw_tensor_type>> types(attributes.size());
     std::vector<tw_attribute> list;
     for (size_t at = 0; at < attributes.size(); ++at) list.push_back(attributes[at].borrow(&types[at]));
@@ -487,6 +506,17 @@ class Graph {
   }
 
  private:
+  static std::string label(int32_t op) {
+    const char* name = tw_op_name(op);
+    return name ? name : "op " + std::to_string(op);
+  }
+  // Values are numbers within their graph: one of another graph would bind to whatever has its number here.
+  static void require(tw_graph* graph, Value value, const char* call) {
+    if (!value) throw std::invalid_argument(std::string(call) + ": the value is absent");
+    if (value.graph() != graph)
+      throw std::invalid_argument(std::string(call) + ": the value is of graph @" + tw_graph_name(value.graph()) +
+                                  ", expected one of graph @" + tw_graph_name(graph));
+  }
   template <class Make>
   static Graph derive(Make make) {
     tw_graph* made;
@@ -603,7 +633,11 @@ class Executable {
 class Session {
  public:
   // The environment's options, overridden by `options`.
-  explicit Session(const OptionList& options = {}, const tw_host_services* services = nullptr) {
+  Session() : Session(OptionList()) {}
+  // {{"cache_dir", "/tmp/x"}} is a list of one option, never of two moved sessions.
+  Session(std::initializer_list<std::pair<const char*, const char*>> options, const tw_host_services* services = nullptr)
+      : Session(OptionList(options.begin(), options.end()), services) {}
+  explicit Session(const OptionList& options, const tw_host_services* services = nullptr) {
     tw_options* values;
     check(tw_options_create(&values));
     const std::unique_ptr<tw_options, void (*)(tw_options*)> owner(values, tw_options_release);
@@ -687,7 +721,9 @@ inline std::vector<Value> ops(int32_t op, const std::vector<Value>& operands, co
   return Graph::append(graph, op, operands, attributes);
 }
 inline Value op(int32_t id, const std::vector<Value>& operands, const Attributes& attributes = {}) {
-  return ops(id, operands, attributes).at(0);
+  const std::vector<Value> results = ops(id, operands, attributes);
+  if (results.empty()) throw std::invalid_argument(std::string(tw_op_name(id)) + ": has no result");
+  return results[0];
 }
 inline Value op(const char* name, const std::vector<Value>& operands, const Attributes& attributes = {}) {
   return op(Graph::find(name), operands, attributes);
@@ -696,7 +732,12 @@ inline Value op(const char* name, const std::vector<Value>& operands, const Attr
 inline Value constant_like(Value like, double number, const Shape& shape = {}) {
   return Graph::splat(like.graph(), number, like.dtype(), shape);
 }
-inline Value convert(Value x, DType dtype) { return x.dtype() == dtype ? x : op(TW_OP_CONVERT, {x}, {{"dtype", dtype}}); }
+// A value that must be there; `what` is named in the error.
+inline Value present(const char* what, Value x) {
+  if (!x) throw std::invalid_argument(std::string(what) + ": the value is absent");
+  return x;
+}
+inline Value convert(Value x, DType dtype) { return present("tw::convert", x).dtype() == dtype ? x : op(TW_OP_CONVERT, {x}, {{"dtype", dtype}}); }
 inline Value reshape(Value x, const Shape& shape) { return op(TW_OP_RESHAPE, {x}, {{"shape", shape}}); }
 inline Value transpose(Value x, const Sizes& perm) { return op(TW_OP_TRANSPOSE, {x}, {{"perm", perm}}); }
 inline Value broadcast_in_dim(Value x, const Shape& shape, const Sizes& dims) {
@@ -723,13 +764,16 @@ inline Shape broadcast_shape(const Shape& a, const Shape& b) {
   return shape;
 }
 inline Value binary(int32_t id, Value a, Value b, const Attributes& attributes = {}) {
+  present(tw_op_name(id), a), present(tw_op_name(id), b);
   const Shape shape = broadcast_shape(a.shape(), b.shape());
   return op(id, {broadcast_to(a, shape), broadcast_to(b, shape)}, attributes);
 }
 inline Value binary(int32_t id, Value a, double b, const Attributes& attributes = {}) {
+  present(tw_op_name(id), a);
   return op(id, {a, constant_like(a, b, a.shape())}, attributes);
 }
 inline Value binary(int32_t id, double a, Value b, const Attributes& attributes = {}) {
+  present(tw_op_name(id), b);
   return op(id, {constant_like(b, a, b.shape()), b}, attributes);
 }
 
@@ -777,14 +821,16 @@ inline Value gelu(Value x, const char* approximate = "none") {
 }
 inline Value select(Value pred, Value on_true, Value on_false) { return op(TW_OP_SELECT, {pred, on_true, on_false}); }
 
-// Axes count from the end when negative.
-inline int64_t axis_of(Value x, int64_t axis) { return axis < 0 ? axis + x.rank() : axis; }
-inline Sizes axes_of(Value x, Sizes axes) {
-  for (int64_t& axis : axes) axis = axis_of(x, axis);
+// Axes count from the end when negative; `what` is named when one does not exist.
+inline int64_t axis_of(const char* what, Value x, int64_t axis) {
+  return static_cast<int64_t>(Value::checked_axis(what, axis, present(what, x).rank()));
+}
+inline Sizes axes_of(const char* what, Value x, Sizes axes) {
+  for (int64_t& axis : axes) axis = axis_of(what, x, axis);
   return axes;
 }
 inline Value reduce(int32_t id, Value x, const Sizes& axes, bool keepdims) {
-  return op(id, {x}, {{"dims", axes_of(x, axes)}, {"keepdims", keepdims}});
+  return op(id, {x}, {{"dims", axes_of(tw_op_name(id), x, axes)}, {"keepdims", keepdims}});
 }
 inline Value sum(Value x, const Sizes& axes, bool keepdims = false) { return reduce(TW_OP_REDUCE_SUM, x, axes, keepdims); }
 inline Value max(Value x, const Sizes& axes, bool keepdims = false) { return reduce(TW_OP_REDUCE_MAX, x, axes, keepdims); }
@@ -792,30 +838,38 @@ inline Value min(Value x, const Sizes& axes, bool keepdims = false) { return red
 // Sizes must be known.
 inline Value mean(Value x, const Sizes& axes, bool keepdims = false) {
   double count = 1;
+  const Sizes dims = axes_of("tw::mean", x, axes);
   const Shape shape = x.shape();
-  for (int64_t axis : axes_of(x, axes)) {
-    const Dim dim = shape.at(static_cast<size_t>(axis));
-    if (!dim.is_constant()) throw std::invalid_argument("tw::mean: the size of the axis is symbolic");
+  for (int64_t axis : dims) {
+    const Dim dim = shape[static_cast<size_t>(axis)];
+    if (!dim.is_constant()) throw std::invalid_argument("tw::mean: the size of axis " + std::to_string(axis) + " is symbolic");
     count *= static_cast<double>(dim.handle());
   }
-  return sum(x, axes, keepdims) / count;
+  return sum(x, dims, keepdims) / count;
 }
 inline Value concatenate(const std::vector<Value>& values, int64_t axis) {
-  return op(TW_OP_CONCATENATE, values, {{"dim", axis_of(values.at(0), axis)}});
+  if (values.empty()) throw std::invalid_argument("tw::concatenate: no values are given");
+  return op(TW_OP_CONCATENATE, values, {{"dim", axis_of("tw::concatenate", values[0], axis)}});
 }
 inline Value slice(Value x, const Shape& start, const Shape& limit, const Sizes& stride = {}) {
   return op(TW_OP_SLICE, {x}, {{"start", start}, {"limit", limit}, {"stride", stride}});
 }
 inline Value narrow(Value x, int64_t axis, Dim start, Dim length) {
-  return op(TW_OP_NARROW, {x}, {{"dim", axis_of(x, axis)}, {"start", Shape{start}}, {"length", Shape{length}}});
+  return op(TW_OP_NARROW, {x}, {{"dim", axis_of("tw::narrow", x, axis)}, {"start", Shape{start}}, {"length", Shape{length}}});
 }
 inline std::vector<Value> split(Value x, int64_t axis, const Shape& sizes) {
-  return ops(TW_OP_SPLIT, {x}, {{"dim", axis_of(x, axis)}, {"sizes", sizes}});
+  return ops(TW_OP_SPLIT, {x}, {{"dim", axis_of("tw::split", x, axis)}, {"sizes", sizes}});
 }
 
 // [.., m, k] x [.., k, n]; equal leading dims are batch dims; a right operand of rank 2 is shared by all of them.
 inline Value matmul(Value a, Value b, bool transpose_a = false, bool transpose_b = false) {
-  const int64_t ra = a.rank(), rb = b.rank();
+  const int64_t ra = present("tw::matmul", a).rank(), rb = present("tw::matmul", b).rank();
+  if (ra < 2 || rb < 2)
+    throw std::invalid_argument("tw::matmul: operands of rank " + std::to_string(ra) + " and " + std::to_string(rb) +
+                                ", expected rank 2 or more");
+  if (rb > 2 && ra != rb)
+    throw std::invalid_argument("tw::matmul: operands of rank " + std::to_string(ra) + " and " + std::to_string(rb) +
+                                ", expected equal ranks or a right operand of rank 2");
   const int64_t a_contract = transpose_a ? ra - 2 : ra - 1, b_contract = transpose_b ? rb - 1 : rb - 2;
   Sizes batch;
   if (rb > 2)
@@ -823,14 +877,14 @@ inline Value matmul(Value a, Value b, bool transpose_a = false, bool transpose_b
   return op(TW_OP_DOT_GENERAL, {a, b},
             {{"lhs_contract", Sizes{a_contract}}, {"rhs_contract", Sizes{b_contract}}, {"lhs_batch", batch}, {"rhs_batch", batch}});
 }
-inline Value softmax(Value x, int64_t axis) { return op(TW_OP_SOFTMAX, {x}, {{"dim", axis_of(x, axis)}}); }
-inline Value log_softmax(Value x, int64_t axis) { return op(TW_OP_LOG_SOFTMAX, {x}, {{"dim", axis_of(x, axis)}}); }
+inline Value softmax(Value x, int64_t axis) { return op(TW_OP_SOFTMAX, {x}, {{"dim", axis_of("tw::softmax", x, axis)}}); }
+inline Value log_softmax(Value x, int64_t axis) { return op(TW_OP_LOG_SOFTMAX, {x}, {{"dim", axis_of("tw::log_softmax", x, axis)}}); }
 // Over the last axis; w and b may be absent.
 inline Value layer_norm(Value x, Value w = {}, Value b = {}, double eps = 1e-5) {
-  return op(TW_OP_LAYER_NORM, {x, w, b}, {{"axes", Sizes{axis_of(x, -1)}}, {"eps", eps}});
+  return op(TW_OP_LAYER_NORM, {x, w, b}, {{"axes", Sizes{axis_of("tw::layer_norm", x, -1)}}, {"eps", eps}});
 }
 inline Value rms_norm(Value x, Value w = {}, double eps = 1e-6) {
-  return op(TW_OP_RMS_NORM, {x, w}, {{"axes", Sizes{axis_of(x, -1)}}, {"eps", eps}});
+  return op(TW_OP_RMS_NORM, {x, w}, {{"axes", Sizes{axis_of("tw::rms_norm", x, -1)}}, {"eps", eps}});
 }
 struct Dropout {
   Value y, mask, state;
