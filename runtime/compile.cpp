@@ -235,7 +235,7 @@ Result<std::shared_ptr<Executable>> compile_here(const std::shared_ptr<Session>&
   TW_ASSIGN_OR_RETURN(BuiltKernels built, build_kernels(*session, program, settings, record));
   record.dumps.insert(record.dumps.end(), built.dumps.begin(), built.dumps.end());
   write_dumps(flags, graph.name, record);
-  if (looks_only) return compile_eagerly(session, std::move(graph), std::move(record));
+  if (looks_only) return compile_eagerly(session, std::move(graph), std::move(record), flags);
   TW_RETURN_IF_ERROR(judge_fallbacks(graph, program, flags));
   session->counters().fallback_nodes += static_cast<int64_t>(program.fallbacks.size());
   const bool complete = std::all_of(built.loaded.begin(), built.loaded.end(),

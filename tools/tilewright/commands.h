@@ -26,6 +26,8 @@ struct UsageError : std::runtime_error {
 struct Common {
   bool json = false;
   std::vector<std::string> options;  // name=value, for the session
+  // The same from --target and --mode: apart, since the parser overwrites `options` with all of --option.
+  std::vector<std::string> shorthands;
 };
 
 // A graph of a text file and how it is to be treated.

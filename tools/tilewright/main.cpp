@@ -16,13 +16,13 @@ void add_common(CLI::App* app, command::Common& common) {
 // Short forms of the session options that these commands are most often run with.
 void add_target(CLI::App* app, command::Common& common) {
   app->add_option_function<std::string>(
-      "--target", [&common](const std::string& word) { common.options.push_back("target=" + word); },
+      "--target", [&common](const std::string& word) { common.shorthands.push_back("target=" + word); },
       "short for --option target=..., see `tilewright targets`");
 }
 
 void add_mode(CLI::App* app, command::Common& common) {
   app->add_option_function<std::string>(
-         "--mode", [&common](const std::string& word) { common.options.push_back("mode=" + word); },
+         "--mode", [&common](const std::string& word) { common.shorthands.push_back("mode=" + word); },
          "short for --option mode=...: eager runs reference kernels only")
       ->check(CLI::IsMember({"sync", "async", "eager"}));
 }

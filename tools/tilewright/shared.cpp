@@ -68,6 +68,7 @@ std::pair<std::string, std::string> split_assignment(const std::string& word, co
 tw::Session make_session(const Common& request, const tw::OptionList& more) {
   tw::OptionList options;
   for (const std::string& word : request.options) options.push_back(split_assignment(word, "--option"));
+  for (const std::string& word : request.shorthands) options.push_back(split_assignment(word, "--option"));
   options.insert(options.end(), more.begin(), more.end());
   return tw::Session(options);
 }
