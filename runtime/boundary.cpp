@@ -129,14 +129,15 @@ Result<BoundSizes> Boundary::resolve(std::vector<int64_t> symbols) const {
     bound.input_strides.push_back(std::move(strides));
     bound.inputs.push_back(std::move(sizes));
   }
+  // Before the outputs: the node that asks for too much is named, not the output that got a size below zero.
+  if (Status met = check_conditions(conditions_, bound.bindings); !met.is_ok())
+    return Status::invalid(cat("run @", graph_.name, ": ", met.message()));
   for (size_t index = 0; index < graph_.outputs.size(); ++index) {
     const std::string what = cat("run @", graph_.name, ": ", output_name(static_cast<int>(index)));
     TW_ASSIGN_OR_RETURN(std::vector<int64_t> sizes,
                         evaluate(graph_.type(graph_.outputs[index].value).shape, bound.bindings, what));
     bound.outputs.push_back(std::move(sizes));
   }
-  if (Status met = check_conditions(conditions_, bound.bindings); !met.is_ok())
-    return Status::invalid(cat("run @", graph_.name, ": ", met.message()));
   return bound;
 }
 
