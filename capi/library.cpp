@@ -1,4 +1,6 @@
 // What belongs to no handle: versions, targets, the op table, element types, the log.
+#include <algorithm>
+
 #include "base/build_id.h"
 #include "base/json.h"
 #include "base/log.h"

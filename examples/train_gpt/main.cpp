@@ -1,6 +1,7 @@
 // train_gpt: trains a byte-level GPT on a text file, whole steps compiled as one graph.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>

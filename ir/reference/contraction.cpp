@@ -1,6 +1,8 @@
 // Reference kernels of dot_general and ragged_dot.
 #include "ir/reference/contraction.h"
 
+#include <algorithm>
+
 #include "ir/reference/accumulate.h"
 
 namespace tilewright {

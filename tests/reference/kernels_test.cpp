@@ -1,6 +1,7 @@
 // Reference kernels against independent loops: strided operands, sums of many terms, convolution, errors.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cfenv>
 #include <cmath>
 #include <numeric>

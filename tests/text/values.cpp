@@ -1,6 +1,7 @@
 // Inputs and expectations of text tests.
 #include "tests/text/values.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>

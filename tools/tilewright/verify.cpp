@@ -1,4 +1,5 @@
 // `tilewright verify`: compiled code against reference kernels, forward and backward, for calls of every op.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>

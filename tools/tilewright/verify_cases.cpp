@@ -1,6 +1,7 @@
 // Parsing of case lines, dtypes of a call, and building its graph through the C API.
 #include "tools/tilewright/verify_cases.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <sstream>
 

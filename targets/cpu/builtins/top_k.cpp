@@ -1,4 +1,6 @@
 // top_k@1: the k first elements of each line in the asked order, with their positions.
+#include <algorithm>
+
 #include "base/text.h"
 #include "targets/cpu/builtins/builtins.h"
 #include "targets/cpu/builtins/keyed.h"
