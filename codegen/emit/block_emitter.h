@@ -102,6 +102,23 @@ class BlockEmitter final : public TileEmitter {
   void emit_folds(const std::vector<int64_t>& shape, const Ints& reduced, int vector_axis,
                   const Limits& limits, const Reads& reads, int unroll, std::vector<Fold>& folds,
                   const GroupBody& visit);
+  // A shape as the axes that stay and those that are folded, each 1 in the other.
+  struct SplitAxes {
+    std::vector<int64_t> kept;
+    Limits kept_limits;
+    std::vector<int64_t> walked;
+    Limits walked_limits;
+  };
+  static SplitAxes split_axes(const std::vector<int64_t>& shape, const Ints& reduced, const Limits& limits);
+  // A thread's part of the folded points: `first`, and every `sharers`-th behind it.
+  struct Share {
+    Value* first;
+    int64_t sharers, steps;
+    int vector_axis;
+    unsigned lanes;
+  };
+  void walk_share(const Share& share, const Point& outer, const std::vector<int64_t>& walked,
+                  const Limits& limits, int unroll, const GroupBody& visit);
   void emit_row_folds(const std::vector<int64_t>& shape, const Ints& reduced, int vector_axis, unsigned lanes,
                       const Limits& limits, int unroll, std::vector<Fold>& folds, const GroupBody& visit);
   void emit_column_folds(const std::vector<int64_t>& shape, const Ints& reduced, int vector_axis,

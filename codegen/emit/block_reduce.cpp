@@ -198,18 +198,52 @@ void BlockEmitter::emit_folds(const std::vector<int64_t>& shape, const Ints& red
   });
 }
 
+BlockEmitter::SplitAxes BlockEmitter::split_axes(const std::vector<int64_t>& shape, const Ints& reduced,
+                                                 const Limits& limits) {
+  SplitAxes split{shape, {}, shape, {}};
+  for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
+    const bool is_reduced = has(reduced, axis);
+    (is_reduced ? split.kept : split.walked)[static_cast<size_t>(axis)] = 1;
+    auto limit = limits.find(axis);
+    if (limit != limits.end()) (is_reduced ? split.walked_limits : split.kept_limits)[axis] = limit->second;
+  }
+  return split;
+}
+
+void BlockEmitter::walk_share(const Share& share, const Point& outer, const std::vector<int64_t>& walked,
+                              const Limits& limits, int unroll, const GroupBody& visit) {
+  auto point_of = [&](Value* step) {
+    Point point = outer;
+    place(step, walked, walk_order(walked, share.vector_axis), share.lanes, share.vector_axis, point);
+    return point;
+  };
+  if (share.steps % share.sharers == 0 && limits.empty()) {
+    for_steps(b_.getInt32(0), share.steps, share.sharers, unroll, [&](const std::vector<Value*>& firsts) {
+      std::vector<Point> points;
+      for (Value* first : firsts) points.push_back(point_of(b_.CreateAdd(first, share.first)));
+      visit(points);
+    });
+    return;
+  }
+  for_loop(share.first, b_.getInt32(static_cast<uint32_t>(share.steps)),
+           b_.getInt32(static_cast<uint32_t>(share.sharers)), [&](Value* step) {
+             memo_.clear();
+             Point point = point_of(step);
+             Value* inside = within(point, limits);
+             if (inside) {
+               if_then(inside, [&] { visit({point}); });
+             } else {
+               visit({point});
+             }
+             memo_.clear();
+           });
+}
+
 // Neighbouring threads share a row.
 void BlockEmitter::emit_row_folds(const std::vector<int64_t>& shape, const Ints& reduced, int vector_axis,
                                   unsigned lanes, const Limits& limits, int unroll, std::vector<Fold>& folds,
                                   const GroupBody& visit) {
-  std::vector<int64_t> kept = shape, walked = shape;
-  Limits kept_limits, walked_limits;
-  for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
-    const bool is_reduced = has(reduced, axis);
-    (is_reduced ? kept : walked)[static_cast<size_t>(axis)] = 1;
-    auto limit = limits.find(axis);
-    if (limit != limits.end()) (is_reduced ? walked_limits : kept_limits)[axis] = limit->second;
-  }
+  const auto [kept, kept_limits, walked, walked_limits] = split_axes(shape, reduced, limits);
   const int64_t rows = product(kept), steps = product(walked) / std::max(1u, lanes);
   const int64_t group = std::min({std::max(threads_ / power_at_least(rows), kThreadsOfRow),
                                   power_at_least(steps), static_cast<int64_t>(threads_)});
@@ -229,32 +263,7 @@ void BlockEmitter::emit_row_folds(const std::vector<int64_t>& shape, const Ints&
     }
     start_folds(folds, lanes);
     auto walk = [&] {
-      auto point_of = [&](Value* step) {
-        Point point = outer;
-        place(step, walked, walk_order(walked, vector_axis), lanes, vector_axis, point);
-        return point;
-      };
-      auto at_step = [&](Value* step) {
-        memo_.clear();
-        Point point = point_of(step);
-        Value* inside = within(point, walked_limits);
-        if (inside) {
-          if_then(inside, [&] { visit({point}); });
-        } else {
-          visit({point});
-        }
-        memo_.clear();
-      };
-      if (steps % group == 0 && walked_limits.empty()) {
-        for_steps(b_.getInt32(0), steps, group, unroll, [&](const std::vector<Value*>& firsts) {
-          std::vector<Point> points;
-          for (Value* first : firsts) points.push_back(point_of(b_.CreateAdd(first, in_group)));
-          visit(points);
-        });
-      } else {
-        for_loop(in_group, b_.getInt32(static_cast<uint32_t>(steps)),
-                 b_.getInt32(static_cast<uint32_t>(group)), at_step);
-      }
+      walk_share({in_group, group, steps, vector_axis, lanes}, outer, walked, walked_limits, unroll, visit);
     };
     if (active) {
       if_then(active, walk);
@@ -335,14 +344,7 @@ void BlockEmitter::emit_row_folds(const std::vector<int64_t>& shape, const Ints&
 void BlockEmitter::emit_column_folds(const std::vector<int64_t>& shape, const Ints& reduced, int vector_axis,
                                      unsigned lanes, const Limits& limits, int unroll,
                                      std::vector<Fold>& folds, const GroupBody& visit) {
-  std::vector<int64_t> kept = shape, walked = shape;
-  Limits kept_limits, walked_limits;
-  for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
-    const bool is_reduced = has(reduced, axis);
-    (is_reduced ? kept : walked)[static_cast<size_t>(axis)] = 1;
-    auto limit = limits.find(axis);
-    if (limit != limits.end()) (is_reduced ? walked_limits : kept_limits)[axis] = limit->second;
-  }
+  const auto [kept, kept_limits, walked, walked_limits] = split_axes(shape, reduced, limits);
   const int64_t columns = product(kept) / std::max(1u, lanes), steps = product(walked);
   const int64_t together = std::min<int64_t>(power_at_least(columns), threads_);
   const int64_t sharers = std::min<int64_t>(threads_ / together, power_at_most(steps));
@@ -364,32 +366,7 @@ void BlockEmitter::emit_column_folds(const std::vector<int64_t>& shape, const In
     }
     start_folds(folds, lanes);
     auto walk = [&] {
-      auto point_of = [&](Value* step) {
-        Point point = outer;
-        place(step, walked, walk_order(walked, -1), 0, -1, point);
-        return point;
-      };
-      auto at_step = [&](Value* step) {
-        memo_.clear();
-        Point point = point_of(step);
-        Value* inside = within(point, walked_limits);
-        if (inside) {
-          if_then(inside, [&] { visit({point}); });
-        } else {
-          visit({point});
-        }
-        memo_.clear();
-      };
-      if (steps % sharers == 0 && walked_limits.empty()) {
-        for_steps(b_.getInt32(0), steps, sharers, unroll, [&](const std::vector<Value*>& firsts) {
-          std::vector<Point> points;
-          for (Value* first : firsts) points.push_back(point_of(b_.CreateAdd(first, share)));
-          visit(points);
-        });
-        return;
-      }
-      for_loop(share, b_.getInt32(static_cast<uint32_t>(steps)), b_.getInt32(static_cast<uint32_t>(sharers)),
-               at_step);
+      walk_share({share, sharers, steps, -1, 0}, outer, walked, walked_limits, unroll, visit);
     };
     if (active) {
       if_then(active, walk);
