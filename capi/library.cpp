@@ -1,10 +1,9 @@
 // What belongs to no handle: versions, targets, the op table, element types, the log.
-#include <algorithm>
-
 #include "base/build_id.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "capi/handles.h"
+#include "ir/lexer.h"
 #include "ir/op_table.h"
 
 using namespace tilewright;
@@ -19,24 +18,10 @@ struct HostLog {
 
 // "; did you mean softmax?" for a slip of the pen.
 std::string nearest_op(std::string_view name) {
-  const OpInfo* best = nullptr;
-  int least = 3;
-  for (const OpInfo& info : all_ops()) {
-    const std::string_view other = info.name;
-    std::vector<int> row(other.size() + 1);
-    for (size_t j = 0; j <= other.size(); ++j) row[j] = static_cast<int>(j);
-    for (size_t i = 1; i <= name.size(); ++i) {
-      int diagonal = row[0];
-      row[0] = static_cast<int>(i);
-      for (size_t j = 1; j <= other.size(); ++j) {
-        const int replaced = diagonal + (name[i - 1] != other[j - 1]);
-        diagonal = row[j];
-        row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-      }
-    }
-    if (row[other.size()] < least) least = row[other.size()], best = &info;
-  }
-  return best ? cat("; did you mean ", best->name, "?") : std::string();
+  std::vector<std::string_view> names;
+  for (const OpInfo& info : all_ops()) names.push_back(info.name);
+  const std::string found = nearest(name, names);
+  return found.empty() ? found : cat("; did you mean ", found, "?");
 }
 
 void write_type_columns(JsonWriter& json, const OpInfo& info) {
