@@ -197,7 +197,7 @@ Result<std::shared_ptr<Executable>> compile_here(const std::shared_ptr<Session>&
   const TargetInfo& target = session->target().info();
   const std::vector<std::string> stages = wanted_stages(flags, request);
   // Where code cannot run, a stage of the compilation may still be looked at.
-  const bool looks_only = !target.is_runnable() && !stages.empty() && target.limits.kind != TargetKind::Null;
+  const bool looks_only = !target.is_runnable() && !stages.empty() && !target.limits.triple.empty();
   if (flags.is(Flag::mode, "eager") || (!target.is_runnable() && !looks_only))
     return compile_eagerly(session, std::move(graph), std::move(record), flags);
   record.mode = "sync";

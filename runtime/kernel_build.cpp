@@ -102,13 +102,13 @@ void tell_debuggers(const Session& session, const Job& job) {
     }
     const std::string path = cat("/tmp/perf-", getpid(), ".map");
     const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
-    char line[256];
-    const int length =
-        std::snprintf(line, sizeof line, "%lx %lx tilewright::%s\n",
-                      static_cast<unsigned long>(reinterpret_cast<uintptr_t>(job.loaded.entry)),
-                      static_cast<unsigned long>(job.loaded.code_bytes),
-                      job.kernel ? job.kernel->name.c_str() : job.loaded.key.c_str());
-    if (fd < 0 || write(fd, line, static_cast<size_t>(length)) != length)
+    char place[64];
+    std::snprintf(place, sizeof place, "%lx %lx",
+                  static_cast<unsigned long>(reinterpret_cast<uintptr_t>(job.loaded.entry)),
+                  static_cast<unsigned long>(job.loaded.code_bytes));
+    const std::string line =
+        cat(place, " tilewright::", job.kernel ? job.kernel->name : job.loaded.key, "\n");
+    if (fd < 0 || write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
       TW_LOG_ONCE(Runtime, Warn, "jit_debug: cannot write ", path);
     if (fd >= 0) close(fd);
   }
